@@ -1,0 +1,194 @@
+"""What gateway and workers say to each other: jobs, events, engine facts. msgpack on the wire.
+
+Structs are arrays of named fields on the wire (maps), so that a newer side may add a field with a default.
+"""
+
+from typing import Literal, NewType
+
+import msgspec
+
+from shared.formats import AudioFormat
+
+JobId = NewType("JobId", str)
+WorkerId = NewType("WorkerId", str)
+
+Boundary = Literal["clause", "sentence", "paragraph", "end"]
+"""What follows a segment in the text; engines without pauses of their own derive the pause from it."""
+
+
+class _Wire(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of everything that crosses Redis."""
+
+
+# --- What an engine is -----------------------------------------------------------------------------------
+
+
+class TextBudget(_Wire):
+    """How long a segment of text should be for an engine, in characters of normalised text.
+
+    `minimum`: shorter segments are merged with a neighbour. `first`: aim for the first segment, shorter for
+    an early first sound. `target`: aim for the others. `maximum`: never exceeded.
+    """
+
+    minimum: int
+    first: int
+    target: int
+    maximum: int
+
+
+class Preset(_Wire):
+    """A voice that an engine has of itself."""
+
+    name: str
+    description: str
+
+
+class EngineInfo(_Wire):
+    """What the gateway must know of a model to accept or refuse a request.
+
+    `languages` and `scripts`: BCP-47 primary tags and Unicode script names the engine can speak.
+    `capacity`: streams at once in one worker. `can_resume`: a failed reply can be continued on another
+    worker. `frame_s`: seconds of audio in one model frame (the unit of `output_tokens`).
+    """
+
+    model: str
+    revision: str
+    sample_rate_hz: int
+    frame_s: float
+    languages: tuple[str, ...]
+    scripts: tuple[str, ...]
+    text_budget: TextBudget
+    presets: tuple[Preset, ...]
+    can_clone: bool
+    can_guide: bool
+    can_resume: bool
+    capacity: int
+
+
+# --- A job ---------------------------------------------------------------------------------------------
+
+
+class Segment(_Wire):
+    """A speakable piece of normalised text and what follows it."""
+
+    text: str
+    boundary: Boundary
+
+
+class PresetVoice(_Wire, tag="preset"):
+    """A voice the engine has of itself, by its name there."""
+
+    name: str
+
+
+Voice = PresetVoice
+
+
+class Sampling(_Wire):
+    """How a model draws; None leaves a knob to the model's own default. Engines ignore knobs they lack.
+
+    Ranges are checked by the gateway. `cfg_scale` > 1 asks for guidance and needs an engine with `can_guide`.
+    """
+
+    temperature: float | None = None
+    top_k: int | None = None
+    repetition_penalty: float | None = None
+    repetition_window: int | None = None
+    cfg_scale: float | None = None
+    cfg_frames: int | None = None
+    cfg_uncond_mode: str | None = None
+    stop_threshold: float | None = None
+    max_frames: int | None = None
+    force_stop_frames: int | None = None
+
+
+class ResumePoint(_Wire):
+    """Where a new attempt takes over: packets the client already has, and the model state behind them."""
+
+    packets: int
+    state: bytes = b""
+
+
+class SpeechJob(_Wire):
+    """One request for speech, ready for a worker.
+
+    `seed` is always set (drawn by the gateway when the client gave none), so that every attempt makes the
+    same audio. `deadline`: Unix seconds after which nobody waits for the reply. `speed`: 0.25 to 4, pitch kept.
+    """
+
+    id: JobId
+    attempt: int
+    model: str
+    segments: tuple[Segment, ...]
+    voice: Voice
+    language: str | None
+    format: AudioFormat
+    sample_rate_hz: int
+    speed: float
+    seed: int
+    sampling: Sampling
+    deadline: float
+    resume: ResumePoint | None = None
+
+
+# --- Events on a reply stream --------------------------------------------------------------------------
+
+
+class Usage(_Wire):
+    """`input_tokens`: the engine's text tokens. `output_tokens`: audio frames of the model."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+class Timings(_Wire):
+    """Milliseconds in the worker, measured from the moment it took the job."""
+
+    engine_first_ms: float
+    first_audio_ms: float
+    total_ms: float
+
+
+class Started(_Wire, tag="started"):
+    """A worker has the job."""
+
+    worker: WorkerId
+
+
+class Audio(_Wire, tag="audio"):
+    """Encoded audio. `seq` counts from 0 without a gap; `packets`: whole encoder packets in `data`.
+
+    `resume`: only this event's share of what another worker needs to go on.
+    """
+
+    seq: int
+    packets: int
+    data: bytes
+    resume: bytes = b""
+
+
+class Done(_Wire, tag="done"):
+    """All audio has been sent."""
+
+    usage: Usage
+    timings: Timings
+
+
+class Failed(_Wire, tag="failed"):
+    """The reply ends here. `code` is one of shared.errors; `message` is safe to show to the client."""
+
+    code: str
+    message: str
+
+
+Event = Started | Audio | Done | Failed
+
+
+class Heartbeat(_Wire):
+    """What a live worker says of itself, again and again. `active` and `capacity` count streams."""
+
+    worker: WorkerId
+    info: EngineInfo
+    active: int
+    capacity: int
+    accepting: bool

@@ -1,0 +1,48 @@
+"""Errors that cross rooms. The gateway maps them to answers in one table (gateway/errors.py).
+
+GepardError
+├── SettingsError      the operator's configuration cannot be used
+├── EngineError        a model failed on this request; others go on
+│   └── EngineBroken   the model's process is unusable: the worker ends and is started anew
+└── ReplyError         a reply ended before its end
+    ├── WorkerLost     the worker that served it is gone
+    ├── ReplyGap       an event of the reply is missing
+    └── ReplyFailed    the worker said why (`code` as in contracts.Failed)
+"""
+
+
+class GepardError(Exception):
+    """Base of all errors of this project."""
+
+
+class SettingsError(GepardError):
+    """The configuration cannot be used; the message names the key and what is valid."""
+
+
+class EngineError(GepardError):
+    """A model failed on one request."""
+
+
+class EngineBroken(EngineError):
+    """The model's process cannot serve any more; the worker must end."""
+
+
+class ReplyError(GepardError):
+    """A reply ended before its end."""
+
+
+class WorkerLost(ReplyError):
+    """The heartbeat of the worker that served the reply is gone."""
+
+
+class ReplyGap(ReplyError):
+    """An event of the reply is missing."""
+
+
+class ReplyFailed(ReplyError):
+    """The worker ended the reply with `failed`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message

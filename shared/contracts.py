@@ -23,7 +23,7 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True):
 # --- What an engine is -----------------------------------------------------------------------------------
 
 
-class TextBudget(_Wire):
+class TextBudget(_Wire, frozen=True, kw_only=True):
     """How long a segment of text should be for an engine, in characters of normalised text.
 
     `minimum`: shorter segments are merged with a neighbour. `first`: aim for the first segment, shorter for
@@ -36,14 +36,14 @@ class TextBudget(_Wire):
     maximum: int
 
 
-class Preset(_Wire):
+class Preset(_Wire, frozen=True, kw_only=True):
     """A voice that an engine has of itself."""
 
     name: str
     description: str
 
 
-class EngineInfo(_Wire):
+class EngineInfo(_Wire, frozen=True, kw_only=True):
     """What the gateway must know of a model to accept or refuse a request.
 
     `languages` and `scripts`: BCP-47 primary tags and Unicode script names the engine can speak.
@@ -68,14 +68,14 @@ class EngineInfo(_Wire):
 # --- A job ---------------------------------------------------------------------------------------------
 
 
-class Segment(_Wire):
+class Segment(_Wire, frozen=True, kw_only=True):
     """A speakable piece of normalised text and what follows it."""
 
     text: str
     boundary: Boundary
 
 
-class PresetVoice(_Wire, tag="preset"):
+class PresetVoice(_Wire, tag="preset", frozen=True, kw_only=True):
     """A voice the engine has of itself, by its name there."""
 
     name: str
@@ -84,7 +84,7 @@ class PresetVoice(_Wire, tag="preset"):
 Voice = PresetVoice
 
 
-class Sampling(_Wire):
+class Sampling(_Wire, frozen=True, kw_only=True):
     """How a model draws; None leaves a knob to the model's own default. Engines ignore knobs they lack.
 
     Ranges are checked by the gateway. `cfg_scale` > 1 asks for guidance and needs an engine with `can_guide`.
@@ -102,18 +102,18 @@ class Sampling(_Wire):
     force_stop_frames: int | None = None
 
 
-class ResumePoint(_Wire):
+class ResumePoint(_Wire, frozen=True, kw_only=True):
     """Where a new attempt takes over: packets the client already has, and the model state behind them."""
 
     packets: int
     state: bytes = b""
 
 
-class SpeechJob(_Wire):
+class SpeechJob(_Wire, frozen=True, kw_only=True):
     """One request for speech, ready for a worker.
 
     `seed` is always set (drawn by the gateway when the client gave none), so that every attempt makes the
-    same audio. `deadline`: Unix seconds after which nobody waits for the reply. `speed`: 0.25 to 4, pitch kept.
+    same audio. `deadline`: Unix seconds after which nobody waits. `speed`: 0.25 to 4, pitch kept.
     """
 
     id: JobId
@@ -134,14 +134,14 @@ class SpeechJob(_Wire):
 # --- Events on a reply stream --------------------------------------------------------------------------
 
 
-class Usage(_Wire):
+class Usage(_Wire, frozen=True, kw_only=True):
     """`input_tokens`: the engine's text tokens. `output_tokens`: audio frames of the model."""
 
     input_tokens: int
     output_tokens: int
 
 
-class Timings(_Wire):
+class Timings(_Wire, frozen=True, kw_only=True):
     """Milliseconds in the worker, measured from the moment it took the job."""
 
     engine_first_ms: float
@@ -149,13 +149,13 @@ class Timings(_Wire):
     total_ms: float
 
 
-class Started(_Wire, tag="started"):
+class Started(_Wire, tag="started", frozen=True, kw_only=True):
     """A worker has the job."""
 
     worker: WorkerId
 
 
-class Audio(_Wire, tag="audio"):
+class Audio(_Wire, tag="audio", frozen=True, kw_only=True):
     """Encoded audio. `seq` counts from 0 without a gap; `packets`: whole encoder packets in `data`.
 
     `resume`: only this event's share of what another worker needs to go on.
@@ -167,14 +167,14 @@ class Audio(_Wire, tag="audio"):
     resume: bytes = b""
 
 
-class Done(_Wire, tag="done"):
+class Done(_Wire, tag="done", frozen=True, kw_only=True):
     """All audio has been sent."""
 
     usage: Usage
     timings: Timings
 
 
-class Failed(_Wire, tag="failed"):
+class Failed(_Wire, tag="failed", frozen=True, kw_only=True):
     """The reply ends here. `code` is one of shared.errors; `message` is safe to show to the client."""
 
     code: str
@@ -184,7 +184,7 @@ class Failed(_Wire, tag="failed"):
 Event = Started | Audio | Done | Failed
 
 
-class Heartbeat(_Wire):
+class Heartbeat(_Wire, frozen=True, kw_only=True):
     """What a live worker says of itself, again and again. `active` and `capacity` count streams."""
 
     worker: WorkerId

@@ -15,6 +15,18 @@ import platformdirs
 import yaml
 from msgspec import Meta
 
+from shared.contracts import (
+    CfgFrames,
+    CfgScale,
+    ForceStopFrames,
+    MaxFrames,
+    RepetitionPenalty,
+    RepetitionWindow,
+    StopThreshold,
+    Temperature,
+    TopK,
+    UncondMode,
+)
 from shared.errors import SettingsError
 
 ENV_PREFIX = "GEPARD_"
@@ -49,16 +61,16 @@ class RedisSettings(_Section, frozen=True, kw_only=True):
 class GenerationSettings(_Section, frozen=True, kw_only=True):
     """Defaults of the knobs a request may also set; null leaves a knob to the model."""
 
-    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
-    top_k: Annotated[int, Meta(ge=0)] | None = None
-    repetition_penalty: Annotated[float, Meta(gt=0, le=10)] | None = None
-    repetition_window: Annotated[int, Meta(ge=0)] | None = None
-    cfg_scale: Annotated[float, Meta(ge=0, le=10)] | None = None
-    cfg_frames: Annotated[int, Meta(ge=0)] | None = None
-    cfg_uncond_mode: str | None = None
-    stop_threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
-    max_frames: Positive | None = None
-    force_stop_frames: Positive | None = None
+    temperature: Temperature | None = None
+    top_k: TopK | None = None
+    repetition_penalty: RepetitionPenalty | None = None
+    repetition_window: RepetitionWindow | None = None
+    cfg_scale: CfgScale | None = None
+    cfg_frames: CfgFrames | None = None
+    cfg_uncond_mode: UncondMode | None = None
+    stop_threshold: StopThreshold | None = None
+    max_frames: MaxFrames | None = None
+    force_stop_frames: ForceStopFrames | None = None
     max_ref_seconds: Annotated[float, Meta(ge=0)] | None = 15.0
 
 
@@ -197,11 +209,17 @@ def _apply_environment(values: dict[str, Any], environ: Mapping[str, str]) -> No
         target = values
         for section in sections:
             target = target.setdefault(section, {}) or {}
-        target[name] = _parse(variable, raw)
+        target[name] = _parse(variable, raw, known[variable])
 
 
-def _parse(variable: str, raw: str) -> Any:  # noqa: ANN401  # any YAML value; msgspec checks it against the field
+def _parse(variable: str, raw: str, path: tuple[str, ...]) -> Any:  # noqa: ANN401  # msgspec checks it later
+    """A variable's value: its text where the setting is a text, else YAML (numbers, true, null, {a: b})."""
+    value: Any = Settings()
+    for name in path:
+        value = getattr(value, name)
+    if isinstance(value, str):
+        return raw
     try:
-        return yaml.safe_load(raw) if raw else ""
+        return yaml.safe_load(raw)
     except yaml.YAMLError as error:
         raise SettingsError(f"{variable} is not a YAML value: {error}") from error

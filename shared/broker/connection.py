@@ -31,7 +31,7 @@ def connect(url: str, *, max_connections: int) -> ArqRedis:
 
 
 async def warm(redis: ArqRedis, num_connections: int) -> None:
-    """Open connections ahead: one opened while audio flows would be heard. Raises RedisError if none can be."""
+    """Open connections ahead: one opened while audio flows would be heard. Raises RedisError."""
     connections = await asyncio.gather(
         *(redis.connection_pool.get_connection("PING") for _ in range(num_connections))
     )

@@ -76,7 +76,7 @@ class ReplyReader:
         self._next_seq = 0
 
     async def read(self, block_ms: int) -> list[Event]:
-        """The next events, in order; empty after `block_ms` without one. Raises ReplyGap when one is missing."""
+        """The next events in order; empty after `block_ms` without one. Raises ReplyGap if one is missing."""
         async with self._redis.pipeline(transaction=False) as pipe:
             if self._read:
                 pipe.xdel(self._key, *self._read)

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from arq.connections import ArqRedis
 from litestar import Litestar
 from litestar.di import Provide
 from litestar.types import ASGIApp

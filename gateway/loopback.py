@@ -8,6 +8,7 @@ import ipaddress
 from urllib.parse import urlsplit
 
 import msgspec
+from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from gateway.errors import ApiError
@@ -40,7 +41,7 @@ class LoopbackGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on or refuse."""
-        if scope["type"] == "http" and (error := _refusal(scope)) is not None:
+        if scope["type"] == ScopeType.HTTP and (error := _refusal(scope)) is not None:
             body = msgspec.json.encode(error.answer())
             headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
             await send({"type": "http.response.start", "status": error.kind.status, "headers": headers})
@@ -55,7 +56,7 @@ def _refusal(scope: Scope) -> ApiError | None:
     if not is_loopback_host(host):
         return ApiError(
             "forbidden_host",
-            "Without API keys only this machine is served, under a loopback name (localhost, 127.0.0.1, [::1]).",
+            "Without API keys only this machine is served, as localhost, 127.0.0.1 or [::1].",
         )
     origin = headers.get(b"origin")
     if origin is not None and urlsplit(origin).netloc.lower() != host.lower():

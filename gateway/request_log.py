@@ -4,6 +4,7 @@ import secrets
 import time
 
 import structlog
+from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared.telemetry import get_logger
@@ -22,7 +23,7 @@ class RequestLog:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Add `x-request-id` and `openai-processing-ms`; log a summary line at the end."""
-        if scope["type"] != "http":
+        if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()

@@ -179,7 +179,10 @@ class SpeechService:
         loop = asyncio.get_running_loop()
         rate_hz = self._engine.info.sample_rate_hz
         chain = ReplyChain(
-            source_hz=rate_hz, speed=job.speed, format=job.format, sample_rate_hz=job.sample_rate_hz
+            engine_rate_hz=rate_hz,
+            audio_format=job.format,
+            sample_rate_hz=job.sample_rate_hz,
+            speed=job.speed,
         )
         ramp = EventRamp(rate_hz)
         async with (

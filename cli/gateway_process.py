@@ -28,12 +28,8 @@ class _ExpectedCuts(logging.Filter):
 @click.option("--redis-url", help="Redis or Valkey to use (default: redis.url).")
 @click.option("--host", help="Address to listen on (default: server.host).")
 @click.option("--port", type=int, help="Port to listen on (default: server.port).")
-@click.option(
-    "--allow-remote", is_flag=True, default=None, help="Serve others than this machine, without keys."
-)
-@click.option(
-    "--fd", "fds", type=int, multiple=True, hidden=True, help="Listening socket inherited from serve."
-)
+@click.option("--allow-remote", is_flag=True, default=None, help="Serve others than this machine, without keys.")
+@click.option("--fd", "fds", type=int, multiple=True, hidden=True, help="Listening socket inherited from serve.")
 @click.pass_obj
 def gateway(
     settings: Settings,
@@ -44,9 +40,7 @@ def gateway(
     fds: tuple[int, ...],
 ) -> None:
     """Run a gateway alone, against any Redis."""
-    settings = require_redis(
-        overridden(settings, redis_url=redis_url, host=host, port=port, allow_remote=allow_remote)
-    )
+    settings = require_redis(overridden(settings, redis_url=redis_url, host=host, port=port, allow_remote=allow_remote))
     configure_logging(settings.log, process="gateway")
     logging.getLogger("uvicorn.error").addFilter(_ExpectedCuts())
     try:

@@ -29,7 +29,5 @@ def overridden(
 def require_redis(settings: Settings) -> Settings:
     """Raise a usage error when no Redis is named."""
     if not settings.redis.url:
-        raise click.UsageError(
-            "name a Redis: --redis-url, redis.url in the configuration, or GEPARD_REDIS_URL"
-        )
+        raise click.UsageError("name a Redis: --redis-url, redis.url in the configuration, or GEPARD_REDIS_URL")
     return settings

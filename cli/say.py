@@ -26,9 +26,7 @@ _STDOUT = "-"
 @click.option("-o", "--output", required=True, help="File to write; - is the standard output.")
 @click.option("--voice", help="Voice (default: default_voice).")
 @click.option("--model", default="tts-1", show_default=True)
-@click.option(
-    "--format", "audio_format", type=click.Choice(_FORMATS), help="Default: by the file's ending, or mp3."
-)
+@click.option("--format", "audio_format", type=click.Choice(_FORMATS), help="Default: by the file's ending, or mp3.")
 @click.option("--sample-rate", type=int, help="In Hz.")
 @click.option("--speed", type=float, help="0.25 to 4; the pitch is kept.")
 @click.option("--seed", type=int, help="The same seed and text give the same audio.")
@@ -36,13 +34,11 @@ _STDOUT = "-"
 @click.option("--no-normalize", is_flag=True, help="Leave numbers, dates and the like as they are written.")
 @click.option("--temperature", type=float)
 @click.option("--cfg-scale", type=float, help="Above 1: guidance, where the model can do it.")
-@click.option(
-    "--reference", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Clip to speak like."
-)
+@click.option("--reference", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Clip to speak like.")
 @click.option("--url", help="Base URL of the API (default: the gateway of this configuration).")
 @click.option("--api-key", envvar="OPENAI_API_KEY", default="none", help="Key to send ($OPENAI_API_KEY).")
 @click.pass_obj
-def say(settings: Settings, text: str, output: str, url: str | None, api_key: str, **options: Any) -> None:  # noqa: ANN401
+def say(settings: Settings, /, text: str, output: str, url: str | None, api_key: str, **options: Any) -> None:  # noqa: ANN401
     """Speak TEXT (- reads it from the standard input) into a file."""
     if text == "-":
         text = click.get_text_stream("stdin").read()
@@ -64,9 +60,7 @@ def say(settings: Settings, text: str, output: str, url: str | None, api_key: st
                     sink.write(data)
                     progress.advance(task, len(data))
     except httpx.ConnectError as error:
-        raise click.ClickException(
-            f"no gateway answers at {base_url}: start one with `gepard serve`"
-        ) from error
+        raise click.ClickException(f"no gateway answers at {base_url}: start one with `gepard serve`") from error
     except httpx.HTTPError as error:
         raise click.ClickException(f"the reply broke off: {error}") from error
 
@@ -90,11 +84,7 @@ def _request_body(text: str, output: str, options: dict[str, Any], settings: Set
 def _own_url(settings: Settings) -> str:
     host = settings.server.host
     name = "127.0.0.1" if host == "localhost" or not is_loopback(host) else host
-    return (
-        f"http://[{name}]:{settings.server.port}/v1"
-        if ":" in name
-        else f"http://{name}:{settings.server.port}/v1"
-    )
+    return f"http://[{name}]:{settings.server.port}/v1" if ":" in name else f"http://{name}:{settings.server.port}/v1"
 
 
 def _error_message(response: httpx.Response) -> str:

@@ -41,9 +41,7 @@ API page: {url}/docs     Voices: {url}/v1/voices     Stop: Ctrl-C
 @click.command()
 @click.option("--host", help="Address to listen on (default: server.host).")
 @click.option("--port", type=int, help="Port to listen on (default: server.port).")
-@click.option(
-    "--allow-remote", is_flag=True, default=None, help="Serve others than this machine, without keys."
-)
+@click.option("--allow-remote", is_flag=True, default=None, help="Serve others than this machine, without keys.")
 @click.option("--data-dir", help="Folder for data (default: data_dir).")
 @click.option("--redis-url", help="Use this Redis instead of starting a Valkey.")
 @click.pass_context
@@ -81,9 +79,7 @@ def _locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise SettingsError(
-                f"another `gepard serve` uses the data folder {folder} (--data-dir)"
-            ) from error
+            raise SettingsError(f"another `gepard serve` uses the data folder {folder} (--data-dir)") from error
         yield
 
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from shared.errors import GepardError
 from shared.telemetry import get_logger
@@ -45,7 +46,7 @@ class Supervisor:
         self._watchers: list[asyncio.Task[None]] = []
         self._running: dict[str, asyncio.subprocess.Process] = {}
 
-    async def __aenter__(self) -> "Supervisor":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -17,9 +17,7 @@ class Admission:
     def waiting(self) -> Iterator[None]:
         """Hold a place in the line while inside. Raises ApiError at once when the line is full."""
         if self._pending >= self._max_pending:
-            raise ApiError(
-                "server_overloaded", "Too many requests are waiting for a worker; try again later."
-            )
+            raise ApiError("server_overloaded", "Too many requests are waiting for a worker; try again later.")
         self._pending += 1
         try:
             yield

@@ -91,9 +91,7 @@ class ApiError(Exception):
 
     def answer(self) -> ErrorAnswer:
         """The body."""
-        return ErrorAnswer(
-            error=ErrorBody(message=self.message, type=self.kind.type, param=self.param, code=self.code)
-        )
+        return ErrorAnswer(error=ErrorBody(message=self.message, type=self.kind.type, param=self.param, code=self.code))
 
     def headers(self) -> dict[str, str]:
         """Headers beside the body."""
@@ -124,9 +122,7 @@ def to_api_error(request: Request[Any, Any, Any], error: Exception) -> ApiError:
     if isinstance(error, HTTPException):
         # Chunked bodies over the limit come as 400 from the multipart reader.
         status = (
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-            if error.detail == "Request Entity Too Large"
-            else error.status_code
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE if error.detail == "Request Entity Too Large" else error.status_code
         )
         fallback = _INTERNAL if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "bad_request"
         code = _CODES_BY_STATUS.get(status, fallback)
@@ -165,8 +161,6 @@ def _invalid_body(error: ValidationException) -> ApiError:
     if param is None:
         return ApiError("invalid_type", f"The request body must be a JSON object: {message}.")
     if message.startswith("Invalid enum value") and (choices := choices_of(param)):
-        return ApiError(
-            "invalid_value", f"{message} for '{param}'; it is one of {', '.join(choices)}.", param=param
-        )
+        return ApiError("invalid_value", f"{message} for '{param}'; it is one of {', '.join(choices)}.", param=param)
     code = "invalid_type" if message.startswith("Expected `") and ", got `" in message else "invalid_value"
     return ApiError(code, f"'{param}': {message}.", param=param)

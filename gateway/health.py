@@ -1,6 +1,7 @@
 """Is it alive, and can it speak?"""
 
 from litestar import get
+from litestar.di import NamedDependency
 
 from gateway.errors import ApiError
 from gateway.schemas import Status
@@ -14,7 +15,7 @@ async def health() -> Status:
 
 
 @get("/ready", operation_id="ready", tags=["Service"])
-async def ready(fleet: Fleet) -> Status:
+async def ready(fleet: NamedDependency[Fleet]) -> Status:
     """Say whether a request for speech would be answered: a warm worker beats and takes jobs."""
     if not any(worker.accepting for worker in fleet.workers()):
         raise ApiError("model_unavailable", "No warm worker answers.")

@@ -1,7 +1,8 @@
 """The models that can be used now."""
 
 from litestar import get
-from litestar.params import Parameter
+from litestar.di import NamedDependency
+from litestar.params import FromPath
 
 from gateway.errors import ApiError
 from gateway.schemas import AudioModelList, Model, ModelList
@@ -23,13 +24,13 @@ def available_models(fleet: Fleet, settings: Settings) -> list[Model]:
 
 
 @get("/v1/models", operation_id="listModels", tags=["Models"])
-async def list_models(fleet: Fleet, settings: Settings) -> ModelList:
+async def list_models(fleet: NamedDependency[Fleet], settings: NamedDependency[Settings]) -> ModelList:
     """List the models that have a live worker, and their aliases."""
     return ModelList(data=available_models(fleet, settings))
 
 
 @get("/v1/audio/models", operation_id="listAudioModels", tags=["Models"])
-async def list_audio_models(fleet: Fleet, settings: Settings) -> AudioModelList:
+async def list_audio_models(fleet: NamedDependency[Fleet], settings: NamedDependency[Settings]) -> AudioModelList:
     """List the same models in the shape that Open WebUI reads."""
     models = available_models(fleet, settings)
     return AudioModelList(models=models, data=models)
@@ -37,7 +38,7 @@ async def list_audio_models(fleet: Fleet, settings: Settings) -> AudioModelList:
 
 @get("/v1/models/{model_id:str}", operation_id="retrieveModel", tags=["Models"])
 async def retrieve_model(
-    fleet: Fleet, settings: Settings, model_id: str = Parameter(description="Model or alias.")
+    fleet: NamedDependency[Fleet], settings: NamedDependency[Settings], model_id: FromPath[str]
 ) -> Model:
     """Get one model."""
     for model in available_models(fleet, settings):

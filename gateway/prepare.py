@@ -73,9 +73,7 @@ class JobMaker:
         if wanted == self._settings.model:
             raise ApiError("model_unavailable", f"No worker serves the model '{wanted}' at the moment.")
         known = ", ".join(sorted({*live, *self._settings.model_aliases}))
-        raise ApiError(
-            "model_not_found", f"The model '{name}' does not exist. There are: {known}.", param="model"
-        )
+        raise ApiError("model_not_found", f"The model '{name}' does not exist. There are: {known}.", param="model")
 
     def _voice(self, request: SpeechRequest, info: EngineInfo) -> Voice:
         name = request.voice if isinstance(request.voice, str) else request.voice.id
@@ -84,15 +82,12 @@ class JobMaker:
             known = sorted({*aliases_of(info, self._settings.voice_aliases), *(p.name for p in info.presets)})
             raise ApiError(
                 "voice_not_found",
-                f"The voice '{name}' does not exist for the model '{info.model}'. "
-                f"There are: {', '.join(known)}.",
+                f"The voice '{name}' does not exist for the model '{info.model}'. There are: {', '.join(known)}.",
                 param="voice",
             )
         return voice
 
-    async def _segments(
-        self, request: SpeechRequest, info: EngineInfo, language: str | None
-    ) -> tuple[Segment, ...]:
+    async def _segments(self, request: SpeechRequest, info: EngineInfo, language: str | None) -> tuple[Segment, ...]:
         text, limit = request.input, self._settings.limits.max_input_chars
         if len(text) > limit:
             raise ApiError(
@@ -119,9 +114,7 @@ class JobMaker:
         return segments
 
 
-def speakable_segments(
-    text: str, budget: TextBudget, language: str | None, expand: bool
-) -> tuple[Segment, ...]:
+def speakable_segments(text: str, budget: TextBudget, language: str | None, expand: bool) -> tuple[Segment, ...]:
     """Clean or normalise, then cut; empty when nothing is left to speak."""
     spoken = normalize(text, language=language) if expand else clean(text)
     return segment(spoken, budget, language=language) if has_speech(spoken) else ()
@@ -149,14 +142,11 @@ def _language(request: SpeechRequest, info: EngineInfo) -> str | None:
     if primary not in info.languages:
         raise ApiError(
             "unsupported_language",
-            f"The model '{info.model}' does not speak '{request.language}'; "
-            f"it speaks {', '.join(info.languages)}.",
+            f"The model '{info.model}' does not speak '{request.language}'; it speaks {', '.join(info.languages)}.",
             param="language",
         )
     return primary
 
 
 def _unsupported(param: str, info: EngineInfo) -> ApiError:
-    return ApiError(
-        "unsupported_parameter", f"The model '{info.model}' does not support '{param}'.", param=param
-    )
+    return ApiError("unsupported_parameter", f"The model '{info.model}' does not support '{param}'.", param=param)

@@ -32,9 +32,7 @@ log = get_logger()
 class Reply:
     """Reads the events of a job and keeps the job alive. Close it, however it ended."""
 
-    def __init__(
-        self, job: SpeechJob, redis: ArqRedis, queue: JobQueue, fleet: Fleet, limits: LimitsSettings
-    ) -> None:
+    def __init__(self, job: SpeechJob, redis: ArqRedis, queue: JobQueue, fleet: Fleet, limits: LimitsSettings) -> None:
         self._job = job
         self._redis = redis
         self._queue = queue

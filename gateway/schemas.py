@@ -14,6 +14,7 @@ from shared.contracts import (
     RepetitionPenalty,
     RepetitionWindow,
     Sampling,
+    Seed,
     StopThreshold,
     Temperature,
     TopK,
@@ -35,25 +36,16 @@ class SpeechRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     model: Annotated[str, Meta(description="A model from /v1/models, or tts-1, tts-1-hd, gpt-4o-mini-tts.")]
     input: Annotated[str, Meta(description="The text to speak.")]
-    voice: Annotated[
-        str | VoiceId, Meta(description="A voice from /v1/voices, by name or as an object with its id.")
-    ]
+    voice: Annotated[str | VoiceId, Meta(description="A voice from /v1/voices, by name or as an object with its id.")]
     instructions: Annotated[str | None, Meta(description="Accepted for compatibility; has no effect.")] = None
     response_format: AudioFormat | None = AudioFormat.MP3
     speed: Annotated[float, Meta(ge=0.25, le=4.0, description="Tempo; the pitch is kept.")] | None = 1.0
     stream_format: StreamFormat | None = "audio"
 
-    sample_rate: (
-        Annotated[int, Meta(description="In Hz; which rates there are depends on the format.")] | None
-    ) = None
-    seed: (
-        Annotated[int, Meta(ge=-(2**63), lt=2**63, description="The same seed and text give the same audio.")]
-        | None
-    ) = None
+    sample_rate: Annotated[int, Meta(description="In Hz; which rates there are depends on the format.")] | None = None
+    seed: Annotated[Seed, Meta(description="The same seed and text give the same audio.")] | None = None
     language: Annotated[str, Meta(description="BCP-47 tag of the text, e.g. en.")] | None = None
-    normalize: (
-        Annotated[bool, Meta(description="Expand numbers, dates, units and the like (English).")] | None
-    ) = True
+    normalize: Annotated[bool, Meta(description="Expand numbers, dates, units and the like (English).")] | None = True
     reference_audio: Annotated[str, Meta(description="A clip to speak like, base64.")] | None = None
 
     temperature: Temperature | None = None
@@ -82,7 +74,7 @@ class SynthesizeRequest(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     voice: str | None = None
     speed: Annotated[float, Meta(ge=0.25, le=4.0)] | None = 1.0
-    seed: Annotated[int, Meta(ge=-(2**63), lt=2**63)] | None = None
+    seed: Seed | None = None
     language: str | None = None
     temperature: Temperature | None = None
     cfg_scale: CfgScale | None = None

@@ -6,6 +6,8 @@ from typing import Any
 
 from arq.connections import ArqRedis
 from litestar import Request, Response, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
 from litestar.types import ASGIApp
 from redis.exceptions import RedisError
 
@@ -37,9 +39,7 @@ class SpeechService:
     jobs: JobMaker
     admission: Admission
 
-    async def begin(
-        self, job: SpeechJob, request: Request[Any, Any, Any]
-    ) -> tuple[Reply, list[Audio | Done]]:
+    async def begin(self, job: SpeechJob, request: Request[Any, Any, Any]) -> tuple[Reply, list[Audio | Done]]:
         """Queue a job and wait for its first events. The caller closes the reply.
 
         Raises ApiError when it fails, ClientGone when the client hangs up before; then nothing is left.
@@ -67,7 +67,7 @@ async def _first_events(reply: Reply) -> list[Audio | Done]:
 
 @post("/v1/audio/speech", operation_id="createSpeech", tags=["Speech"], status_code=200)
 async def create_speech(
-    data: SpeechRequest, request: Request[Any, Any, Any], speech: SpeechService
+    data: JSONBody[SpeechRequest], request: Request[Any, Any, Any], speech: NamedDependency[SpeechService]
 ) -> ASGIApp:
     """Speak a text. The audio is sent as it is made, as bytes or as server-sent events."""
     job = await speech.jobs.make(data)
@@ -95,7 +95,7 @@ async def create_speech(
 
 @post("/synthesize", operation_id="synthesize", tags=["Speech"], status_code=200, media_type="audio/wav")
 async def synthesize(
-    data: SynthesizeRequest, request: Request[Any, Any, Any], speech: SpeechService
+    data: JSONBody[SynthesizeRequest], request: Request[Any, Any, Any], speech: NamedDependency[SpeechService]
 ) -> Response[bytes] | ASGIApp:
     """Speak a text and answer with the whole wav, exact sizes in its header."""
     settings = speech.settings

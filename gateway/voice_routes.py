@@ -1,6 +1,7 @@
 """The voices there are."""
 
 from litestar import get
+from litestar.di import NamedDependency
 
 from gateway.schemas import VoiceItem, VoiceList
 from shared.broker.heartbeat import Fleet
@@ -31,7 +32,7 @@ def available_voices(info: EngineInfo, settings: Settings) -> list[VoiceItem]:
 
 
 @get(["/v1/voices", "/v1/audio/voices"], tags=["Voices"])
-async def list_voices(fleet: Fleet, settings: Settings) -> VoiceList:
+async def list_voices(fleet: NamedDependency[Fleet], settings: NamedDependency[Settings]) -> VoiceList:
     """List the voices of every live model."""
     items = [item for info in fleet.models().values() for item in available_voices(info, settings)]
     return VoiceList(data=items, voices=items)

@@ -95,6 +95,7 @@ CfgFrames = Annotated[int, Meta(ge=0)]
 StopThreshold = Annotated[float, Meta(ge=0, le=1)]
 MaxFrames = Annotated[int, Meta(gt=0)]
 ForceStopFrames = Annotated[int, Meta(gt=0)]
+Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Sampling(_Wire, frozen=True, kw_only=True):

@@ -15,6 +15,9 @@ _QUIET = {
     "httpx": logging.WARNING,
 }
 
+# Without the values of local variables: they hold texts, audio and keys.
+_tracebacks = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+
 
 def configure_logging(settings: LogSettings, *, process: str) -> None:
     """Send everything to stderr; `process` (gateway, worker, serve) is a field of each line."""
@@ -25,9 +28,9 @@ def configure_logging(settings: LogSettings, *, process: str) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     renderer: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer()]
+        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
         if console
-        else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        else [_tracebacks, structlog.processors.JSONRenderer()]
     )
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

@@ -113,9 +113,7 @@ class SpeechService:
 
     async def serve(self, job: SpeechJob) -> None:
         """Run one attempt to its end. Raises nothing but CancelledError."""
-        writer = ReplyWriter(
-            self._redis, job, ttl_s=self._limits.reply_ttl_s, max_bytes=self._limits.stream_max_bytes
-        )
+        writer = ReplyWriter(self._redis, job, ttl_s=self._limits.reply_ttl_s, max_bytes=self._limits.stream_max_bytes)
         self._writers.add(writer)
         progress = _Progress()
         outcome = "done"
@@ -203,9 +201,7 @@ class SpeechService:
         usage = Usage(input_tokens=progress.text_tokens, output_tokens=progress.frames)
         await writer.write(Done(usage=usage, timings=progress.timings()))
 
-    async def _send(
-        self, job: SpeechJob, writer: ReplyWriter, progress: _Progress, packets: list[bytes]
-    ) -> None:
+    async def _send(self, job: SpeechJob, writer: ReplyWriter, progress: _Progress, packets: list[bytes]) -> None:
         """Write packets as one event, less those a resumed client has."""
         delivered = job.resume.packets if job.resume is not None else 0
         skip = max(0, delivered - progress.packets)

@@ -89,6 +89,9 @@ class HandOverWorker(Worker):
             log.warning("hand_over_failed", job_id=job_id, error=type(error).__name__)
         await self._streams.finished(job_id)
 
+    async def heart_beat(self) -> None:
+        """Write no health-check key: shared/broker/heartbeat.py says more, and sooner."""
+
     def _release_sem_dec_counter_on_complete(self) -> None:
         super()._release_sem_dec_counter_on_complete()
         self._wake.set()
@@ -175,9 +178,7 @@ async def _serve(
         log.info("worker_stopped", worker=worker_id)
 
 
-async def _drain(
-    worker: HandOverWorker, streams: StreamSupervisor, service: SpeechService, drain_s: float
-) -> None:
+async def _drain(worker: HandOverWorker, streams: StreamSupervisor, service: SpeechService, drain_s: float) -> None:
     """Wait for jobs being handed over and for their streams; after `drain_s` the streams are stopped."""
     late = {task for task in worker.tasks.values() if not task.done()}
     if late and drain_s > 0:

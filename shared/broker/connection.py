@@ -32,8 +32,6 @@ def connect(url: str, *, max_connections: int) -> ArqRedis:
 
 async def warm(redis: ArqRedis, num_connections: int) -> None:
     """Open connections ahead: one opened while audio flows would be heard. Raises RedisError."""
-    connections = await asyncio.gather(
-        *(redis.connection_pool.get_connection("PING") for _ in range(num_connections))
-    )
+    connections = await asyncio.gather(*(redis.connection_pool.get_connection() for _ in range(num_connections)))
     for connection in connections:
         await redis.connection_pool.release(connection)

@@ -67,9 +67,7 @@ class Fleet:
         gone = [worker for worker, value in found.items() if value is None]
         if gone:
             await self._redis.zrem(keys.WORKERS, *gone)
-        self._workers = {
-            worker: _decoder.decode(value) for worker, value in found.items() if value is not None
-        }
+        self._workers = {worker: _decoder.decode(value) for worker, value in found.items() if value is not None}
 
     def is_alive(self, worker: WorkerId) -> bool:
         """Whether the worker beat within the last refresh."""

@@ -68,8 +68,6 @@ class JobQueue:
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.set(keys.cancelled(attempt_id), b"", ex=_CANCEL_MARK_TTL_S)
             pipe.zrem(keys.queue(job.model), attempt_id)
-            pipe.delete(
-                job_key_prefix + attempt_id, retry_key_prefix + attempt_id, keys.reply(job.id, job.attempt)
-            )
+            pipe.delete(job_key_prefix + attempt_id, retry_key_prefix + attempt_id, keys.reply(job.id, job.attempt))
             pipe.publish(keys.signals(job.model), CANCEL_PREFIX + attempt_id.encode())
             await pipe.execute()

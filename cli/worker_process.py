@@ -20,7 +20,7 @@ def make_engine(settings: Settings) -> Engine:
     """The engine that `worker.engine` names; its heavy imports happen here, not at the start of the CLI."""
     from workers.engines.hibari import HibariEngine  # noqa: PLC0415
 
-    return HibariEngine(threads=settings.worker.threads)
+    return HibariEngine(num_threads=settings.worker.threads)
 
 
 @click.command()

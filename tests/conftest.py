@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from shared.settings import LimitsSettings, RedisSettings, ServerSettings, Settings, WorkerSettings
+from shared.settings import LimitsSettings, LogSettings, RedisSettings, ServerSettings, Settings, WorkerSettings
+from shared.telemetry import configure_logging
 from tests.support.valkey import running_valkey
 
 # A developer's own configuration must not decide a test.
 for _name in [name for name in os.environ if name.startswith("GEPARD_")]:
     del os.environ[_name]
+
+configure_logging(LogSettings(level="info", format="json"), process="test")
 
 
 @pytest.fixture(scope="session")
@@ -33,10 +36,15 @@ def redis_url(valkey_url: str) -> str:
 @pytest.fixture
 def settings(redis_url: str, tmp_path: Path) -> Settings:
     """Settings for a stack with the tone engine."""
+    return tone_settings(redis_url, tmp_path)
+
+
+def tone_settings(redis_url: str, data_dir: Path) -> Settings:
+    """Settings for a stack with the tone engine on that Redis."""
     return Settings(
         model="tone",
         default_voice="low",
-        data_dir=str(tmp_path),
+        data_dir=str(data_dir),
         server=ServerSettings(port=0),
         redis=RedisSettings(url=redis_url, max_connections=256, warm_connections=4),
         limits=LimitsSettings(),

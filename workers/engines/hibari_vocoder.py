@@ -142,7 +142,8 @@ def _minimum_phase(log_magnitude: _LogSpectrum) -> NDArray[np.complex64]:
     log_response = dsp.rfft(cepstrum, 1)
     # Contiguous: cosine and sine of every second number are slow.
     response = _polar(np.ascontiguousarray(log_response.real), np.ascontiguousarray(log_response.imag))
-    return response.T
+    by_bin: NDArray[np.complex64] = response.T
+    return by_bin
 
 
 def _polar(log_magnitude: _LogSpectrum, phase: NDArray[np.float32]) -> NDArray[np.complex64]:

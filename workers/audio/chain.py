@@ -16,9 +16,7 @@ class ReplyChain:
     be dropped without `finish`.
     """
 
-    def __init__(
-        self, *, engine_rate_hz: int, audio_format: AudioFormat, sample_rate_hz: int, speed: float
-    ) -> None:
+    def __init__(self, *, engine_rate_hz: int, audio_format: AudioFormat, sample_rate_hz: int, speed: float) -> None:
         # Tempo first: its search looks for pitch periods, which the engine's own rate resolves best.
         self._tempo = Tempo(engine_rate_hz, speed)
         self._resampler = Resampler(engine_rate_hz, sample_rate_hz)

@@ -206,9 +206,7 @@ def _mp3(sample_rate_hz: int) -> CodecSettings:
 
 
 def _aac(sample_rate_hz: int) -> CodecSettings:
-    return CodecSettings(
-        codec="aac", container="adts", block_samples=1024, bit_rate=_bit_rate(sample_rate_hz)
-    )
+    return CodecSettings(codec="aac", container="adts", block_samples=1024, bit_rate=_bit_rate(sample_rate_hz))
 
 
 def _opus(sample_rate_hz: int) -> CodecSettings:

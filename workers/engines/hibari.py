@@ -7,7 +7,7 @@ it has the last, so the pool's queue serves all streams in turn: a new one waits
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 
@@ -79,7 +79,7 @@ class HibariEngine:
         if pool is not None:
             await asyncio.to_thread(pool.shutdown, cancel_futures=True)
 
-    async def synthesize(self, request: SynthesisRequest) -> AsyncIterator[PcmChunk]:
+    async def synthesize(self, request: SynthesisRequest) -> AsyncGenerator[PcmChunk, None]:
         """Speak one segment, one chunk a piece. A cancel lets the running call end and drops its result."""
         if self._pool is None or self._model is None:
             raise EngineError("the engine is not started")

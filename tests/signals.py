@@ -30,9 +30,7 @@ def cut(samples: Samples, size: int) -> Iterator[Samples]:
     return (samples[start : start + size] for start in range(0, len(samples), size))
 
 
-def stream(
-    process: Callable[[Samples], Samples], flush: Callable[[], Samples], chunks: Iterator[Samples]
-) -> Samples:
+def stream(process: Callable[[Samples], Samples], flush: Callable[[], Samples], chunks: Iterator[Samples]) -> Samples:
     """What a streaming filter makes of the chunks, as one array."""
     return np.concatenate([*(process(chunk) for chunk in chunks), flush()])
 

@@ -158,4 +158,5 @@ def _polar(log_magnitude: _LogSpectrum, phase: NDArray[np.float32]) -> NDArray[n
 def _tilt(tilt_db: float) -> NDArray[np.float32]:
     """Natural-log gain [601] of a tilt in dB per octave, level below 100 Hz."""
     octaves = np.log2(np.maximum(np.arange(_NUM_BINS) * _BIN_HZ, 100.0) / _TILT_PIVOT_HZ)
-    return (tilt_db * octaves * np.log(10) / 20).astype(np.float32)
+    gain: NDArray[np.float32] = (tilt_db * octaves * np.log(10) / 20).astype(np.float32)
+    return gain

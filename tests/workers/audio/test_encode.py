@@ -133,9 +133,7 @@ def test_pcm_is_rounded_clipped_and_never_noise():
 def test_wav_is_a_streaming_header_and_then_pcm():
     samples = noise(1000)
     header, *rest = encode(AudioFormat.WAV, 24000, samples)
-    assert header.hex() == (
-        "52494646ffffffff57415645666d74201000000001000100c05d000080bb00000200100064617461ffffffff"
-    )
+    assert header.hex() == ("52494646ffffffff57415645666d74201000000001000100c05d000080bb00000200100064617461ffffffff")
     assert rest == encode(AudioFormat.PCM, 24000, samples)
     assert [len(packet) for packet in rest] == [960, 960, 80]
 
@@ -181,9 +179,7 @@ def ogg_pages(data):
     """Flags, granule position, serial number, sequence number, payload of each page (RFC 3533)."""
     pages, at = [], 0
     while at < len(data):
-        magic, version, flags, granule, serial, sequence, _crc, num_lacing = struct.unpack_from(
-            "<4sBBqIIIB", data, at
-        )
+        magic, version, flags, granule, serial, sequence, _crc, num_lacing = struct.unpack_from("<4sBBqIIIB", data, at)
         assert magic == b"OggS"
         assert version == 0
         lacing = data[at + 27 : at + 27 + num_lacing]

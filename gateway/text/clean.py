@@ -15,7 +15,9 @@ _EMOJI = regex.compile(
     regex.V1,
 )
 _EMOTICON = regex.compile(
-    r"(?<!\S)(?:[:;=8xX][-o^']?[()DPpO3/|\\*]+|<3+|\^_*\^|[oO]_+[oO]|\(:)(?=$|[\s.,!?])"
+    r"(?<!\S)(?:[:;][-o^']?[()DPpO/|\\*]+|=[()D]+|[xX]D+|\(:|\^_*\^|[oO]_+[oO])(?=$|[\s.,!?])"
+    r"|(?<=\p{L}{2} )<3+(?=\s*$)",
+    regex.MULTILINE,
 )
 
 # Characters whose compatibility form is what a reader says: full-width and styled letters and digits,

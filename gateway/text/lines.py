@@ -38,10 +38,7 @@ class _Line(NamedTuple):
 
 def join_lines(text: str) -> str:
     """Text whose line ends all mean something: "\\n" a line of its own, "\\n\\n" a paragraph."""
-    if "\n" not in text:
-        line = _read_line(text)
-        return line.text
-    lines = [_read_line(line) for line in text.split("\n")]
+    lines = [_read_line(line, alone="\n" not in text) for line in text.split("\n")]
     pieces: list[str] = []
     for line, following in zip(lines, [*lines[1:], _Line("", "blank")], strict=True):
         if line.kind == "blank":
@@ -62,7 +59,8 @@ def join_lines(text: str) -> str:
     return joined[:-1] if joined and joined[-1] in ".。" and _stop(last) else joined
 
 
-def _read_line(line: str) -> _Line:
+def _read_line(line: str, *, alone: bool) -> _Line:
+    """A line without its mark. `alone`: the only line is no list, so "3. März" in it is a date."""
     line = line.rstrip()
     if not line or _FENCE.match(line) or _RULE.match(line) or _TABLE_RULE.match(line):
         return _Line("", "blank")
@@ -73,7 +71,7 @@ def _read_line(line: str) -> _Line:
         line, kind = line[heading.end() :].rstrip("# "), "block"
     elif bullet := _BULLET.match(line):
         line, kind = line[bullet.end() :], "item"
-    elif numbered := _NUMBERED.match(line):
+    elif not alone and (numbered := _NUMBERED.match(line)):
         # "1. Eggs" would end a sentence after the number.
         line, kind = f"{numbered['number']}, {line[numbered.end() :]}", "item"
     if line.count("|") > 1:

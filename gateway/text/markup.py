@@ -22,8 +22,12 @@ _TAG = re.compile(
 _LINE_TAGS = frozenset({"br", "li", "tr", "dt", "dd", "option"})
 _CELL_TAGS = frozenset({"td", "th"})
 _PARAGRAPH_TAGS = frozenset(
-    "p div h1 h2 h3 h4 h5 h6 ul ol dl table section article header footer blockquote pre hr figure title".split()
-)
+    [
+        "p", "div", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "table", "section", "article",
+        "header",
+        "footer", "blockquote", "pre", "hr", "figure", "title",
+    ]
+)  # fmt: skip
 
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
@@ -46,7 +50,7 @@ _BACKSLASH_ESCAPE = re.compile(r"\\(?=[\\`*_{}\[\]()#+.!|<>~-])")
 
 
 def strip_markup(text: str) -> str:
-    """Plain text. Blocks end in blank lines, list items and table rows in a line end, each with a full stop."""
+    """Plain text. Blocks end in blank lines, list items and rows in line ends, each with a full stop."""
     text = _drop_hidden(text)
     text = _SPECIAL_TOKEN.sub(" ", text)
     text = _TAG.sub(_replace_tag, text)

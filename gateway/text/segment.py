@@ -151,7 +151,7 @@ class _Packer:
         self._draft = _Draft()
 
     def _extend(self, piece: _Piece) -> list[_Piece]:
-        """Add a piece, or its first part, to a draft too short to close; the rest of the piece is returned."""
+        """Add a piece, or its first part, to a draft too short to close; return the rest of it."""
         room = self._budget.maximum - self._draft.length_with(_Piece("", "clause"))
         if not self._done and (parts := self._cut_first(piece, self._budget.maximum - room)):
             self._draft.pieces.append(parts[0])
@@ -213,7 +213,7 @@ class _Packer:
 def _halves(piece: _Piece) -> tuple[_Piece, _Piece] | None:
     """A piece in two, at a clause end near its middle if there is one, else between words."""
     length = len(piece.text)
-    if length < 2:  # noqa: PLR2004 - one character has no halves
+    if length < 2:
         return None
     middle = [end for end in clause_ends(piece.text) if length <= 4 * end <= 3 * length]
     if middle:

@@ -47,7 +47,7 @@ def split_words(text: str, limit: int) -> Iterator[str]:
 
 
 def _last_word_end(window: str, following: str) -> int:
-    """The best place to cut at or before the end of the window, never 0. `following`: the character behind it."""
+    """The best place to cut in or at the end of the window, never 0. `following`: the character behind it."""
     if window[-1].isspace():
         return len(window)
     blank = max(window.rfind(" "), window.rfind("\n"))

@@ -16,7 +16,7 @@ _FENCE = re.compile(r"[ ]{0,8}(?:```|~~~)[^\n]{0,200}$")
 _RULE = re.compile(r"[ ]{0,3}(?:[-*_=~+][ ]?){3,}+[ ]{0,20}$|[ ]{0,3}[=-]{2,3}[ ]*$")
 _TABLE_RULE = re.compile(r"[ |:+=-]{3,}+$")
 _QUOTE = re.compile(r"(?:[ ]{0,3}>(?=[ >]|[^\W0-9]|$)[ ]?)++")
-_HEADING = re.compile(r"[ ]{0,3}#{1,6}[ ]+")
+_HEADING = re.compile(r"[ ]{0,3}#{1,6}[ ]+(?!of\b)")
 _BULLET = re.compile(r"[ ]*+[-*+•◦‣▪●○·–—][ ]+(?:\[[ xX]\][ ]+)?")
 _NUMBERED = re.compile(r"[ ]*+(?P<number>[0-9]{1,3})[.)][ ]+(?=\S)")
 _PIPES = re.compile(r"[ ]*\|[ |]*")
@@ -25,9 +25,9 @@ _ENDS_OPEN = regex.compile(r"""[\p{L}\p{M}\p{N}%°€£$)\]"'»”’]$""")
 _ENDS_DONE = regex.compile(r"""[.!?…。！？।؟:：][)\]"'»”’]*$""")
 _ALPHABETIC_END = regex.compile(r"""[\p{Lu}\p{Ll}\p{Lt}\p{N}%°€£$)\]"']$""")
 _CJK_END = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー]$")
-_CJK_START = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
+_CJK = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
 
-_WRAP_WIDTH = 40
+_WRAP_WIDTH = 40  # columns
 """A plain line at least this long that runs on without a stop was wrapped; a shorter one ended on purpose."""
 
 
@@ -83,11 +83,11 @@ def _read_line(line: str, *, alone: bool) -> _Line:
 def _is_wrapped(line: str, following: str) -> bool:
     if _ENDS_DONE.search(line):
         return False
-    return following[0].islower() or len(line) >= _WRAP_WIDTH
+    return following[0].islower() or len(line) + len(_CJK.findall(line)) >= _WRAP_WIDTH
 
 
 def _glue(line: str, following: str) -> str:
-    return "" if _CJK_END.search(line) and _CJK_START.match(following) else " "
+    return "" if _CJK_END.search(line) and _CJK.match(following) else " "
 
 
 def _stop(line: str) -> str:

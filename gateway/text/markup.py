@@ -41,7 +41,9 @@ _LINK_DEFINITION = re.compile(r"^[ ]{0,3}\[[^\[\]\n]{1,100}+\]:[ ]\S+[^\n]{0,200
 
 # A star or underscore with a blank on one side only opens or closes emphasis. Between digits, or with
 # blanks or letters on both sides, it is a sign of its own ("23*5", "2 * 3").
-_STRONG = re.compile(r"(?<![0-9*_])(?:\*{2,3}|_{2,3}|~~)(?=\S)|(?<=[^\s*_])(?:\*{2,3}|_{2,3}|~~)(?![0-9*_])")
+_STRONG = re.compile(
+    r"(?<![0-9*_])(?:\*{2,3}|_{2,3}|(?<!~)~~(?!~))(?=\S)|(?<=[^\s*_])(?:\*{2,3}|_{2,3}|(?<!~)~~(?!~))(?![0-9*_])"
+)
 _EMPHASIS = re.compile(
     r"(?:(?<![\w*)])(?<![0-9)] )[*_](?=[^\s*_]))|(?:(?<=[^\s*_])[*_](?![\w*(])(?! [0-9(]))"
 )
@@ -49,15 +51,20 @@ _CODE_MARK = re.compile(r"(?<!`)`{1,2}(?!`)")
 _BACKSLASH_ESCAPE = re.compile(r"\\(?=[\\`*_{}\[\]()#+.!|<>~-])")
 
 
-def strip_markup(text: str) -> str:
-    """Plain text. Blocks end in blank lines, list items and rows in line ends, each with a full stop."""
+def strip_html(text: str) -> str:
+    """Text without tags, comments, scripts and chat-template marks, with its entities decoded."""
     text = _drop_hidden(text)
     text = _SPECIAL_TOKEN.sub(" ", text)
     text = _TAG.sub(_replace_tag, text)
-    if "&" in text:
-        decoded = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
-        # An entity may stand for a character that sanitize() has to see ("&shy;", "&#8203;").
-        text = sanitize(decoded) if decoded != text else text
+    if "&" not in text:
+        return text
+    decoded = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
+    # An entity may stand for a character that sanitize() has to see ("&shy;", "&#8203;").
+    return sanitize(decoded) if decoded != text else text
+
+
+def strip_markdown(text: str) -> str:
+    """Plain text. Blocks end in blank lines, list items and rows in line ends, each with a full stop."""
     text = _BACKSLASH_ESCAPE.sub("", text)
     text = _LINK_DEFINITION.sub("", text)
     text = _FOOTNOTE.sub("", text)

@@ -118,10 +118,9 @@ class _Packer:
             goal = self._budget.target if self._done else self._budget.first
             if self._draft.length_with(piece) <= goal:
                 self._draft.pieces.append(piece)
-            elif not has_speech(piece.text):
+            elif not has_speech(piece.text) and self._draft.length_with(piece) <= self._budget.maximum:
                 # Stray punctuation belongs to what it follows.
-                if self._draft.length_with(piece) <= self._budget.maximum:
-                    self._draft.pieces.append(piece)
+                self._draft.pieces.append(piece)
             elif self._is_complete():
                 self._close()
                 waiting.appendleft(piece)
@@ -160,9 +159,11 @@ class _Packer:
             self._draft.pieces.append(piece)
             return []
         if not has_speech(self._draft.text):
-            # Signs alone, too many to share a segment with the words behind them.
-            self._draft = _Draft()
-            return [piece]
+            # Signs alone, too many to share a segment: one of the two has to go.
+            if has_speech(piece.text):
+                self._draft = _Draft()
+                return [piece]
+            return []
         parts = _halves(piece)
         if parts and parts[0].length <= room:
             self._draft.pieces.append(parts[0])

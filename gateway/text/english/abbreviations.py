@@ -2,7 +2,7 @@
 
 import re
 
-from gateway.text.english.context import ends_sentence
+from gateway.text.english.context import ends_sentence, starts_sentence
 from gateway.text.english.spoken import either
 
 # The full stop belongs to the abbreviation; a capital word follows.
@@ -57,7 +57,7 @@ _ABBREVIATION = re.compile(
     rf"(?<![\w.])(?:(?P<title>{either(*_TITLES)})\.[ ]?(?=[A-Z]|and[ ]|&)"
     rf"|(?P<numbered>{either(*_NUMBERED)})[ ]?(?=[0-9])"
     r"|(?P<saint>St\.?)[ ](?=[A-Z])|(?P<street>St\.)"
-    rf"|(?P<inner>{either(*_INNER_WORDS)})|(?P<last>{either(*_LAST_WORDS)})"
+    rf"|(?<![0-9] )(?P<inner>{either(*_INNER_WORDS)})|(?P<last>{either(*_LAST_WORDS)})"
     rf"|(?P<bare>{either(*_BARE)})(?![\w./]))"
 )
 _INITIALS = re.compile(r"\b(?:[A-Z]\.){2,8}")
@@ -102,6 +102,6 @@ def _join_initials(found: re.Match[str]) -> str:
     """ "the U.S. is" -> "the US is", "J.R.R. Tolkien" -> "J R R Tolkien"."""
     letters = found[0].replace(".", "")
     if letters in _ACRONYMS:
-        return letters + _stop(found.string, found.end())
+        return letters + ("." if starts_sentence(found.string, found.end()) else "")
     at_end = _TEXT_END.match(found.string, found.end())
     return " ".join(letters) + ("." if at_end else "")

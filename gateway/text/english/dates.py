@@ -2,7 +2,7 @@
 
 import re
 
-from gateway.text.english.context import counts_something, ends_sentence, word_before
+from gateway.text.english.context import counts_something, starts_sentence, word_before
 from gateway.text.english.spoken import cardinal, decade, either, ordinal, year
 from gateway.text.english.units import UNIT
 
@@ -45,7 +45,8 @@ _TIME = re.compile(
 )
 # "the 90s" are years, "90s" alone are seconds.
 _DECADE = re.compile(
-    r"(?<![\w.,$£€-])(?:(?P<signal>(?i:the|early|mid|late|his|her|their|my|your|our)[ -])|(?P<apostrophe>'))?"
+    r"(?<![\w.,$£€-])(?:(?P<signal>(?i:the|early|mid|late|his|her|their|my|your|our)[ -])"
+    r"|(?P<apostrophe>'|(?<=0s[ ]and[ ])))?"
     r"(?P<decade>(?P<century>1[1-9]|20)?[0-9]0)'?s\b"
 )
 _YEARS = re.compile(
@@ -58,7 +59,7 @@ _YEAR_SIGNALS = frozenset(
         "around",
         "between", "and", "early", "late", "mid", "spring", "summer", "autumn", "fall", "winter", "season",
         "to",
-        "through", "copyright",
+        "through", "copyright", "q1", "q2", "q3", "q4",
     ]
 )  # fmt: skip
 
@@ -124,7 +125,7 @@ def _speak_time(found: re.Match[str]) -> str:
         spoken += f" and {cardinal(second)} second{'' if second == 1 else 's'}"
     if half:
         spoken += f" {half.upper()}M"
-        if found[0].endswith(".") and ends_sentence(found.string, found.end()):
+        if found[0].endswith(".") and starts_sentence(found.string, found.end()):
             spoken += "."
     if found["zulu"]:
         spoken += " UTC"
@@ -132,7 +133,7 @@ def _speak_time(found: re.Match[str]) -> str:
 
 
 def _speak_decade(found: re.Match[str]) -> str:
-    if not (found["signal"] or found["apostrophe"] or found["century"]):
+    if not (found["signal"] or found["apostrophe"] is not None or found["century"]):
         return found[0]
     return (found["signal"] or "") + decade(int(found["decade"]))
 

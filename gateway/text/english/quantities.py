@@ -47,7 +47,7 @@ _RANGE = rf"(?:{NUMBER})(?:[ ]to[ ](?:{NUMBER}))?"
 _QUANTITY = re.compile(
     rf"(?P<currency>(?<![A-Za-z$£€])(?:{_CURRENCY}))[ ]?(?P<amount>{NUMBER})(?P<magnitude>{_MAGNITUDE})?"
     rf"(?:[ ]to[ ](?:(?P=currency)[ ]?)?(?P<amount_to>{NUMBER})(?P<magnitude_to>{_MAGNITUDE})?"
-    rf"(?![\w%])(?![ ]?(?:{UNIT})\b))?"
+    rf"(?![\w%]|[ ]people\b|[ ][a-z]{{2,20}}s\b)(?![ ]?(?:{UNIT})\b))?"
     + _PER.format("money_per")
     + rf"|{_START}(?P<amount_behind>{NUMBER})(?P<magnitude_behind>{_MAGNITUDE})?[ ]?"
     rf"(?P<currency_behind>{_CURRENCY_BEHIND})(?!\w)"
@@ -59,7 +59,8 @@ _QUANTITY = re.compile(
     r"(?P<seconds>[0-9]{1,2})s(?!\w)"
     r"|(?<![\w.,])(?P<hours_only>[0-9]{1,3})h[ ]?(?P<minutes_only>[0-9]{1,2})(?:m|min)?(?!\w)"
     rf"|{_START}(?P<measure>{_RANGE})(?:(?P<sign>[ ]?|-)(?P<unit>{UNIT})|(?P<attached>{either(*ATTACHED)}))"
-    r"(?P<power>[²³]|\^?[23](?![0-9]))?" + _PER.format("per") + r"(?P<per_power>[²³]|\^?[23])?(?!\w)"
+    r"(?P<power>[²³]|\^?[23](?![0-9]))?" + _PER.format("per")
+    + r"(?P<per_power>[²³]|\^?[23])?(?!\w)(?:\.(?=[ ][a-z]))?"
     rf"|{_START}(?P<thousands>{NUMBER})k(?!\w)"
     rf"|(?<![\w/])(?P<alone>{either(*STANDALONE)})(?![\w/])"
 )  # fmt: skip
@@ -110,7 +111,7 @@ def _range_of_money(found: re.Match[str]) -> str:
 
 
 def _is_adjective(found: re.Match[str]) -> bool:
-    """ "a $5 note" is a five dollar note."""
+    """ "a $5 note" is a five dollar note, "a 5 km run" a five kilometre run."""
     text = found.string
     return word_before(text, found.start()) in {"a", "an"} and _NOUN.match(text, found.end()) is not None
 
@@ -160,7 +161,7 @@ def _measure(found: re.Match[str]) -> str:
     if unit == "m" and found["sign"] == "" and plain and counts_something(found.string, found.end()):
         return f"{_numbers(written)} million"
     hyphenated = found["sign"] == "-"
-    words = name(unit, singular=hyphenated or is_one(written))
+    words = name(unit, singular=hyphenated or is_one(written) or _is_adjective(found))
     power = f"{_POWERS[found['power'][-1]]} " if found["power"] else ""
     separator = "-" if hyphenated else " "
     return f"{_numbers(written)}{separator}{power}{words}" + _per(found["per"], found["per_power"] or "")

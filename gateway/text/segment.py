@@ -193,22 +193,27 @@ class _Packer:
         if len(_Draft(pieces).text) <= self._budget.maximum:
             self._done[-1] = _Draft(pieces)
             self._draft = _Draft()
-        elif shared := self._share(pieces):
+            return
+        shared = self._share(pieces, self._budget.minimum)
+        if not shared and not has_speech(self._draft.text):
+            # Better two short segments than a lost full stop.
+            shared = self._share(pieces, 1)
+        if shared:
             self._done[-1], self._draft = shared
             self._close()
 
-    def _share(self, pieces: list[_Piece]) -> tuple[_Draft, _Draft] | None:
-        """Pieces in two segments within the budget, as even as possible, None if there is no such cut."""
+    def _share(self, pieces: list[_Piece], minimum: int) -> tuple[_Draft, _Draft] | None:
+        """Pieces in two segments of `minimum` to `maximum`, as even as possible, or None."""
         halved = [half for piece in pieces for half in (_halves(piece) or (piece,))]
         for candidates in (pieces, halved):
             cuts = [(_Draft(candidates[:at]), _Draft(candidates[at:])) for at in range(1, len(candidates))]
-            fitting = [cut for cut in cuts if all(self._fits(draft.text) for draft in cut)]
+            fitting = [cut for cut in cuts if all(self._fits(draft.text, minimum) for draft in cut)]
             if fitting:
                 return min(fitting, key=lambda cut: abs(len(cut[0].text) - len(cut[1].text)))
         return None
 
-    def _fits(self, text: str) -> bool:
-        return self._budget.minimum <= len(text) <= self._budget.maximum and has_speech(text)
+    def _fits(self, text: str, minimum: int) -> bool:
+        return minimum <= len(text) <= self._budget.maximum and has_speech(text)
 
 
 def _halves(piece: _Piece) -> tuple[_Piece, _Piece] | None:

@@ -9,7 +9,7 @@ _WINDOW = 2000
 """sentencex compares every opening quotation mark with all text behind it: bounded pieces keep it linear."""
 
 _CLAUSE_END = regex.compile(
-    r"""[,;:…—–،؛][)\]"'»”’]{0,4}\s+|[.!?]["')\]»”’]{0,4}\s+|[、，；：。！？][」』”’）]{0,4}\s*"""
+    r"""[,;:…—–،؛][)\]"'»”’]{0,4}\s+|[!?]["')\]»”’]{0,4}\s+|[、，；：。！？][」』”’）]{0,4}\s*"""
 )
 _WORD_END = regex.compile(r"\b", regex.V1 | regex.WORD)
 _GRAPHEME = regex.compile(r"\X", regex.V1)

@@ -80,7 +80,7 @@ CASES = [
     ("37ºC", "thirty-seven degrees Celsius"),
     ("100℃", "one hundred degrees Celsius"),
     ("5㎏", "five kilograms"),
-    ("1000 psi", "one thousand PSI"),
+    ("1000 psi", "one thousand pounds per square inch"),
     ("60 fps", "sixty frames per second"),
     ("at 5 min. intervals", "at five minutes intervals"),
     ("a 5 km run", "a five kilometre run"),

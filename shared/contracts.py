@@ -3,9 +3,10 @@
 Structs are arrays of named fields on the wire (maps), so that a newer side may add a field with a default.
 """
 
-from typing import Literal, NewType
+from typing import Annotated, Literal, NewType
 
 import msgspec
+from msgspec import Meta
 
 from shared.formats import AudioFormat
 
@@ -84,22 +85,35 @@ class PresetVoice(_Wire, tag="preset", frozen=True, kw_only=True):
 Voice = PresetVoice
 
 
+UncondMode = Literal["empty_text", "audio_only"]
+Temperature = Annotated[float, Meta(ge=0, le=2)]
+TopK = Annotated[int, Meta(ge=0)]
+RepetitionPenalty = Annotated[float, Meta(gt=0, le=10)]
+RepetitionWindow = Annotated[int, Meta(ge=0)]
+CfgScale = Annotated[float, Meta(ge=0, le=10)]
+CfgFrames = Annotated[int, Meta(ge=0)]
+StopThreshold = Annotated[float, Meta(ge=0, le=1)]
+MaxFrames = Annotated[int, Meta(gt=0)]
+ForceStopFrames = Annotated[int, Meta(gt=0)]
+Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+
+
 class Sampling(_Wire, frozen=True, kw_only=True):
     """How a model draws; None leaves a knob to the model's own default. Engines ignore knobs they lack.
 
-    Ranges are checked by the gateway. `cfg_scale` > 1 asks for guidance and needs an engine with `can_guide`.
+    `cfg_scale` above 1 asks for guidance and needs an engine with `can_guide`.
     """
 
-    temperature: float | None = None
-    top_k: int | None = None
-    repetition_penalty: float | None = None
-    repetition_window: int | None = None
-    cfg_scale: float | None = None
-    cfg_frames: int | None = None
-    cfg_uncond_mode: str | None = None
-    stop_threshold: float | None = None
-    max_frames: int | None = None
-    force_stop_frames: int | None = None
+    temperature: Temperature | None = None
+    top_k: TopK | None = None
+    repetition_penalty: RepetitionPenalty | None = None
+    repetition_window: RepetitionWindow | None = None
+    cfg_scale: CfgScale | None = None
+    cfg_frames: CfgFrames | None = None
+    cfg_uncond_mode: UncondMode | None = None
+    stop_threshold: StopThreshold | None = None
+    max_frames: MaxFrames | None = None
+    force_stop_frames: ForceStopFrames | None = None
 
 
 class ResumePoint(_Wire, frozen=True, kw_only=True):

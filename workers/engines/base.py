@@ -1,6 +1,6 @@
 """The one seam between the product and a model."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,10 +53,10 @@ class Engine(Protocol):
         """Free everything; running requests have been cancelled before."""
         ...
 
-    def synthesize(self, request: SynthesisRequest) -> AsyncIterator[PcmChunk]:
+    def synthesize(self, request: SynthesisRequest) -> AsyncGenerator[PcmChunk, None]:
         """Speak one segment, pause after it included; never blocks the event loop.
 
-        Cancelling the iterator frees everything within one step. Text the engine finds nothing to speak in
-        gives no chunk. Raises shared.errors.EngineError when the model fails.
+        Cancelling or closing the iterator frees everything within one step. Text in which the engine finds
+        nothing to speak gives no chunk. Raises shared.errors.EngineError when the model fails.
         """
         ...

@@ -1,0 +1,5 @@
+"""`python -m cli` is `gepard`."""
+
+from cli.main import main
+
+main()

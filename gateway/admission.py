@@ -1,0 +1,25 @@
+"""Refuse what would wait too long, before it becomes a job."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gateway.errors import ApiError
+
+
+class Admission:
+    """Bounds the requests of this gateway that no worker has begun to answer."""
+
+    def __init__(self, max_pending: int) -> None:
+        self._max_pending = max_pending
+        self._pending = 0
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Hold a place in the line while inside. Raises ApiError at once when the line is full."""
+        if self._pending >= self._max_pending:
+            raise ApiError("server_overloaded", "Too many requests are waiting for a worker; try again later.")
+        self._pending += 1
+        try:
+            yield
+        finally:
+            self._pending -= 1

@@ -1,0 +1,166 @@
+"""Errors as clients of the OpenAI API expect them. One table for bytes, SSE and (later) WebSocket replies.
+
+Never 409: the SDKs retry it.
+"""
+
+import re
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+import msgspec
+from litestar import MediaType, Request, Response
+from litestar.exceptions import HTTPException, SerializationException, ValidationException
+
+from gateway.schemas import choices_of
+from shared.telemetry import get_logger
+
+log = get_logger()
+
+
+class ErrorKind(NamedTuple):
+    """What a code means over HTTP. `retry_after_s` is sent where waiting helps."""
+
+    status: int
+    type: str
+    retry_after_s: int | None = None
+
+
+ERRORS: dict[str, ErrorKind] = {
+    # The request cannot be served as it is.
+    "invalid_json": ErrorKind(400, "invalid_request_error"),
+    "invalid_type": ErrorKind(400, "invalid_request_error"),
+    "invalid_value": ErrorKind(400, "invalid_request_error"),
+    "missing_required_parameter": ErrorKind(400, "invalid_request_error"),
+    "string_above_max_length": ErrorKind(400, "invalid_request_error"),
+    "nothing_to_speak": ErrorKind(400, "invalid_request_error"),
+    "unsupported_language": ErrorKind(400, "invalid_request_error"),
+    "unsupported_parameter": ErrorKind(400, "invalid_request_error"),
+    "unsupported_sample_rate": ErrorKind(400, "invalid_request_error"),
+    "voice_not_found": ErrorKind(400, "invalid_request_error"),
+    "bad_request": ErrorKind(400, "invalid_request_error"),
+    "forbidden_host": ErrorKind(403, "invalid_request_error"),
+    "forbidden_origin": ErrorKind(403, "invalid_request_error"),
+    "model_not_found": ErrorKind(404, "invalid_request_error"),
+    "not_found": ErrorKind(404, "invalid_request_error"),
+    "method_not_allowed": ErrorKind(405, "invalid_request_error"),
+    "request_too_large": ErrorKind(413, "invalid_request_error"),
+    # The service cannot serve it now.
+    "server_overloaded": ErrorKind(503, "server_error", retry_after_s=2),
+    "model_unavailable": ErrorKind(503, "server_error", retry_after_s=2),
+    "broker_unavailable": ErrorKind(503, "server_error", retry_after_s=2),
+    "worker_lost": ErrorKind(503, "server_error", retry_after_s=1),
+    "worker_stopping": ErrorKind(503, "server_error", retry_after_s=1),
+    # The service failed on it.
+    "client_too_slow": ErrorKind(500, "server_error"),
+    "engine_error": ErrorKind(500, "server_error"),
+    "internal_error": ErrorKind(500, "server_error"),
+}
+
+_INTERNAL = "internal_error"
+_INTERNAL_MESSAGE = "The server had an error while processing the request."
+
+# Litestar's own HTTP errors, by status.
+_CODES_BY_STATUS = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
+
+
+class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The inner object of an error answer."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Every error answer, whatever its status."""
+
+    error: ErrorBody
+
+
+class ApiError(Exception):
+    """A refusal or failure with its answer. `code` is a key of ERRORS; `message` goes to the client."""
+
+    def __init__(self, code: str, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        # A code this gateway does not know comes from a newer worker: its failure, not the client's.
+        self.kind = ERRORS.get(code, ERRORS[_INTERNAL])
+        self.code = code
+        self.message = message
+        self.param = param
+
+    def answer(self) -> ErrorAnswer:
+        """The body."""
+        return ErrorAnswer(error=ErrorBody(message=self.message, type=self.kind.type, param=self.param, code=self.code))
+
+    def headers(self) -> dict[str, str]:
+        """Headers beside the body."""
+        return {} if self.kind.retry_after_s is None else {"retry-after": str(self.kind.retry_after_s)}
+
+
+def handle_error(request: Request[Any, Any, Any], error: Exception) -> Response[ErrorAnswer]:
+    """The one exception handler of the application."""
+    api_error = to_api_error(request, error)
+    if api_error.code == _INTERNAL and not isinstance(error, ApiError):
+        log.error("request_failed", exc_info=error)
+    return Response(
+        api_error.answer(),
+        status_code=api_error.kind.status,
+        headers=api_error.headers(),
+        media_type=MediaType.JSON,
+    )
+
+
+def to_api_error(request: Request[Any, Any, Any], error: Exception) -> ApiError:
+    """Translate what the framework raises."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, ValidationException):
+        return _invalid_body(error)
+    if isinstance(error, SerializationException) or isinstance(error.__cause__, SerializationException):
+        return ApiError("invalid_json", f"The request body is not valid JSON: {error.__cause__ or error}.")
+    if isinstance(error, HTTPException):
+        # Chunked bodies over the limit come as 400 from the multipart reader.
+        status = (
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE if error.detail == "Request Entity Too Large" else error.status_code
+        )
+        fallback = _INTERNAL if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "bad_request"
+        code = _CODES_BY_STATUS.get(status, fallback)
+        return ApiError(code, _framework_message(request, code, error))
+    return ApiError(_INTERNAL, _INTERNAL_MESSAGE)
+
+
+def _framework_message(request: Request[Any, Any, Any], code: str, error: HTTPException) -> str:
+    if code in ("not_found", "method_not_allowed"):
+        return f"Invalid URL ({request.method} {request.url.path})"
+    if code == "request_too_large":
+        return "The request body is too large."
+    return _INTERNAL_MESSAGE if code == _INTERNAL else error.detail
+
+
+_MISSING = re.compile(r"missing required field `(?P<name>[^`]+)`")
+_WHOLE_BODY = "data"
+
+
+def _invalid_body(error: ValidationException) -> ApiError:
+    """Translate a failed decoding of the body: which parameter, and what is wrong with it.
+
+    `error.extra` holds msgspec's message ("Expected `int`, got `str`") and the name of the field.
+    """
+    extra = error.extra
+    fault = extra[0] if isinstance(extra, list) and extra else None
+    if not isinstance(fault, dict) or "message" not in fault:
+        return ApiError("bad_request", error.detail)
+    message, key = str(fault["message"]), str(fault.get("key", _WHOLE_BODY))
+    param = None if key == _WHOLE_BODY else key
+    if message == f"'{_WHOLE_BODY}'":
+        return ApiError("invalid_json", "The request body is empty; send a JSON object.")
+    if missing := _MISSING.search(message):
+        name = f"{param}.{missing['name']}" if param else missing["name"]
+        return ApiError("missing_required_parameter", f"Missing required parameter: '{name}'.", param=name)
+    if param is None:
+        return ApiError("invalid_type", f"The request body must be a JSON object: {message}.")
+    if message.startswith("Invalid enum value") and (choices := choices_of(param)):
+        return ApiError("invalid_value", f"{message} for '{param}'; it is one of {', '.join(choices)}.", param=param)
+    code = "invalid_type" if message.startswith("Expected `") and ", got `" in message else "invalid_value"
+    return ApiError(code, f"'{param}': {message}.", param=param)

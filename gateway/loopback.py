@@ -1,0 +1,64 @@
+"""Without keys the gateway serves this machine only, and no web page may drive it.
+
+A page in the user's browser can reach loopback: with a host name that resolves to 127.0.0.1 (refused by the
+Host check), or across origins (refused by the Origin check).
+"""
+
+import ipaddress
+from urllib.parse import urlsplit
+
+import msgspec
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from gateway.errors import ApiError
+
+
+def is_loopback_host(authority: str) -> bool:
+    """Whether a Host value (name or address, port allowed) names this machine's loopback."""
+    try:
+        parts = urlsplit(f"//{authority}")
+        name = parts.hostname or ""
+        _ = parts.port  # raises ValueError for a port that is none
+    except ValueError:
+        return False
+    if "@" in authority or any(mark in authority for mark in "/?#\\"):
+        return False
+    name = name.removesuffix(".")
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+class LoopbackGuard:
+    """Refuses requests whose Host is not loopback or whose Origin is another one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on or refuse."""
+        if scope["type"] == ScopeType.HTTP and (error := _refusal(scope)) is not None:
+            body = msgspec.json.encode(error.answer())
+            headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+            await send({"type": "http.response.start", "status": error.kind.status, "headers": headers})
+            await send({"type": "http.response.body", "body": body, "more_body": False})
+            return
+        await self._app(scope, receive, send)
+
+
+def _refusal(scope: Scope) -> ApiError | None:
+    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    host = headers.get(b"host", "")
+    if not is_loopback_host(host):
+        return ApiError(
+            "forbidden_host",
+            "Without API keys only this machine is served, as localhost, 127.0.0.1 or [::1].",
+        )
+    origin = headers.get(b"origin")
+    if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        return ApiError("forbidden_origin", "Without API keys requests from other web pages are refused.")
+    return None

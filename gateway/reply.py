@@ -1,0 +1,130 @@
+"""One reply over all its attempts: what the client gets, whichever worker makes it.
+
+A worker that is lost in the middle is replaced where the engine can resume: the next attempt makes the same
+audio again and drops the packets the client already has.
+"""
+
+import time
+
+import msgspec
+from arq.connections import ArqRedis
+
+from gateway.errors import ApiError
+from shared.broker.events import ReplyReader
+from shared.broker.heartbeat import Fleet
+from shared.broker.queue import JobQueue
+from shared.contracts import Audio, Done, Failed, ResumePoint, SpeechJob, Started, WorkerId
+from shared.settings import LimitsSettings
+from shared.telemetry import get_logger
+
+# A silent read returns after this long, so that the watch over the worker runs at least so often.
+_BLOCK_MS = 500
+
+# An attempt that left the queue, or was claimed, without a sign of its worker for this long is lost: the
+# hand-over takes milliseconds.
+_HAND_OVER_S = 2.0
+
+_WORKER_LEFT = "worker_stopping"
+
+log = get_logger()
+
+
+class Reply:
+    """Reads the events of a job and keeps the job alive. Close it, however it ended."""
+
+    def __init__(self, job: SpeechJob, redis: ArqRedis, queue: JobQueue, fleet: Fleet, limits: LimitsSettings) -> None:
+        self._job = job
+        self._redis = redis
+        self._queue = queue
+        self._fleet = fleet
+        self._limits = limits
+        self._reader = self._new_reader()
+        self._began = time.monotonic()
+        self._worker: WorkerId | None = None
+        self._unclaimed_since: float | None = None
+        self._packets = 0
+        self._state = b""
+        self.started = False
+        """A worker has taken the job."""
+        self.finished = False
+        """`done` was read."""
+
+    async def enqueue(self) -> None:
+        """Queue the first attempt."""
+        await self._queue.enqueue(self._job)
+
+    async def read(self) -> list[Audio | Done]:
+        """What came next; empty after half a second of silence.
+
+        Raises ApiError when the reply cannot be finished, ReplyGap when an event is missing.
+        """
+        events: list[Audio | Done] = []
+        for event in await self._reader.read(_BLOCK_MS):
+            match event:
+                case Started():
+                    self._worker = event.worker
+                    self.started = True
+                case Audio():
+                    self._packets += event.packets
+                    self._state += event.resume
+                    events.append(event)
+                case Done():
+                    self.finished = True
+                    events.append(event)
+                case Failed(code=code, message=message):
+                    if code != _WORKER_LEFT:
+                        raise ApiError(code, message)
+                    await self._next_attempt(code)
+                    return events
+        if not events:
+            await self._check()
+        return events
+
+    async def touch(self) -> None:
+        """Keep unread audio from expiring while the client takes nothing."""
+        await self._reader.touch()
+
+    async def close(self) -> None:
+        """Leave nothing behind: delete a finished reply, cancel any other."""
+        if self.finished:
+            await self._reader.delete()
+        else:
+            await self._queue.cancel(self._job)
+
+    def _new_reader(self) -> ReplyReader:
+        return ReplyReader(self._redis, self._job, ttl_s=self._limits.reply_ttl_s)
+
+    async def _check(self) -> None:
+        """Called in silence: is somebody still working on it?"""
+        now = time.monotonic()
+        if self._worker is not None:
+            if not self._fleet.is_alive(self._worker):
+                await self._next_attempt("worker_lost")
+            return
+        if now - self._began > self._limits.first_event_timeout_s and not self.started:
+            raise ApiError("server_overloaded", "No worker could take the request in time; try again later.")
+        if await self._queue.state(self._job) == "waiting":
+            self._unclaimed_since = None
+        elif self._unclaimed_since is None:
+            self._unclaimed_since = now
+        elif now - self._unclaimed_since > _HAND_OVER_S:
+            await self._next_attempt("worker_lost")
+
+    async def _next_attempt(self, reason: str) -> None:
+        """Give the job to another worker, or raise if that cannot be done."""
+        job = self._job
+        info = self._fleet.models().get(job.model)
+        resumable = self._packets == 0 or (info is not None and info.can_resume)
+        log.warning("attempt_lost", job_id=job.id, attempt=job.attempt, worker=self._worker, reason=reason)
+        await self._queue.cancel(job)
+        if job.attempt >= self._limits.max_attempts or not resumable:
+            raise ApiError("worker_lost", "The worker that made this speech was lost; try again.")
+        self._job = msgspec.structs.replace(
+            job,
+            attempt=job.attempt + 1,
+            resume=ResumePoint(packets=self._packets, state=self._state) if self._packets else None,
+        )
+        self._reader = self._new_reader()
+        self._worker = None
+        self._unclaimed_since = None
+        await self._queue.enqueue(self._job)

@@ -1,0 +1,141 @@
+"""POST /v1/audio/speech, and the simple POST /synthesize."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from arq.connections import ArqRedis
+from litestar import Request, Response, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+from litestar.types import ASGIApp
+from redis.exceptions import RedisError
+
+from gateway.admission import Admission
+from gateway.errors import ApiError
+from gateway.prepare import JobMaker
+from gateway.relay import BytesFraming, ClientGone, SpeechResponse, SseFraming, close_quietly, until_hang_up
+from gateway.reply import Reply
+from gateway.schemas import SpeechRequest, SynthesizeRequest
+from shared.broker.heartbeat import Fleet
+from shared.broker.queue import JobQueue
+from shared.contracts import Audio, Done, SpeechJob
+from shared.errors import ReplyGap
+from shared.formats import FORMATS, AudioFormat, wav_header
+from shared.settings import Settings
+
+_CLIENT_CLOSED_REQUEST = 499
+_TOUCHES_PER_TTL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechService:
+    """What the speech routes need; made once by the application."""
+
+    settings: Settings
+    redis: ArqRedis
+    queue: JobQueue
+    fleet: Fleet
+    jobs: JobMaker
+    admission: Admission
+
+    async def begin(self, job: SpeechJob, request: Request[Any, Any, Any]) -> tuple[Reply, list[Audio | Done]]:
+        """Queue a job and wait for its first events. The caller closes the reply.
+
+        Raises ApiError when it fails, ClientGone when the client hangs up before; then nothing is left.
+        """
+        reply = Reply(job, self.redis, self.queue, self.fleet, self.settings.limits)
+        try:
+            with self.admission.waiting():
+                return reply, await until_hang_up(_first_events(reply), request.receive)
+        except BaseException as error:
+            # Shielded: a cancelled handler still takes its job out of the queue.
+            await asyncio.shield(close_quietly(reply))
+            if isinstance(error, RedisError | OSError):
+                raise ApiError("broker_unavailable", "The message broker cannot be reached.") from error
+            if isinstance(error, ReplyGap):
+                raise ApiError("internal_error", "A part of the reply was lost.") from error
+            raise
+
+
+async def _first_events(reply: Reply) -> list[Audio | Done]:
+    await reply.enqueue()
+    while not (events := await reply.read()):
+        pass
+    return events
+
+
+@post("/v1/audio/speech", operation_id="createSpeech", tags=["Speech"], status_code=200)
+async def create_speech(
+    data: JSONBody[SpeechRequest], request: Request[Any, Any, Any], speech: NamedDependency[SpeechService]
+) -> ASGIApp:
+    """Speak a text. The audio is sent as it is made, as bytes or as server-sent events."""
+    job = await speech.jobs.make(data)
+    try:
+        reply, first = await speech.begin(job, request)
+    except ClientGone:
+        return _nobody_listens(request)
+    spec = FORMATS[job.format]
+    limits = speech.settings.limits
+    return SpeechResponse(
+        reply,
+        first,
+        SseFraming() if data.stream_format == "sse" else BytesFraming(spec.content_type),
+        {
+            "x-sample-rate": str(job.sample_rate_hz),
+            "x-channels": "1",
+            "cache-control": "no-cache",
+            # Proxies that buffer a reply (nginx does) would hold the first sound back.
+            "x-accel-buffering": "no",
+        },
+        stall_timeout_s=limits.client_stall_timeout_s,
+        touch_every_s=limits.reply_ttl_s / _TOUCHES_PER_TTL,
+    )
+
+
+@post("/synthesize", operation_id="synthesize", tags=["Speech"], status_code=200, media_type="audio/wav")
+async def synthesize(
+    data: JSONBody[SynthesizeRequest], request: Request[Any, Any, Any], speech: NamedDependency[SpeechService]
+) -> Response[bytes] | ASGIApp:
+    """Speak a text and answer with the whole wav, exact sizes in its header."""
+    settings = speech.settings
+    job = await speech.jobs.make(
+        SpeechRequest(
+            model=settings.model,
+            input=data.text,
+            voice=data.voice or settings.default_voice,
+            response_format=AudioFormat.PCM,
+            speed=data.speed,
+            seed=data.seed,
+            language=data.language,
+            temperature=data.temperature,
+            cfg_scale=data.cfg_scale,
+        )
+    )
+    try:
+        reply, events = await speech.begin(job, request)
+    except ClientGone:
+        return _nobody_listens(request)
+    try:
+        pcm = await until_hang_up(_whole_body(reply, events), request.receive)
+    except ClientGone:
+        return _nobody_listens(request)
+    finally:
+        await asyncio.shield(close_quietly(reply))
+    return Response(wav_header(job.sample_rate_hz, len(pcm) // 2) + pcm, media_type="audio/wav")
+
+
+async def _whole_body(reply: Reply, events: list[Audio | Done]) -> bytes:
+    """All audio of a reply; its size is bounded by the text limit and the slowest speed."""
+    parts: list[bytes] = []
+    while True:
+        for event in events:
+            if isinstance(event, Done):
+                return b"".join(parts)
+            parts.append(event.data)
+        events = await reply.read()
+
+
+def _nobody_listens(request: Request[Any, Any, Any]) -> ASGIApp:
+    request.scope["state"]["outcome"] = "client_gone"
+    return Response(None, status_code=_CLIENT_CLOSED_REQUEST).to_asgi_response(None, request)

@@ -1,0 +1,105 @@
+"""Reply streams: a worker writes the events of one attempt, one gateway reads them.
+
+A reply is a Redis Stream. Nothing unread is ever trimmed; the reader deletes what it has read, so the length
+of the stream is what the client has not taken. The key expires unless one of the two sides is alive.
+"""
+
+from collections import deque
+
+import msgspec
+from redis.asyncio import Redis
+
+from shared.broker import keys
+from shared.contracts import Audio, Event, SpeechJob, Started
+from shared.errors import ReplyGap
+
+_FIELD = b"e"
+_READ_COUNT = 64
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Event)
+
+
+class ReplyGone(Exception):
+    """The reader deleted the stream: nobody wants the rest."""
+
+
+class ClientTooSlow(Exception):
+    """More unread audio than `max_bytes`."""
+
+
+class ReplyWriter:
+    """The worker's end of one attempt's reply."""
+
+    def __init__(self, redis: Redis, job: SpeechJob, *, ttl_s: int, max_bytes: int) -> None:
+        self._redis = redis
+        self._key = keys.reply(job.id, job.attempt)
+        self._ttl_s = ttl_s
+        self._max_bytes = max_bytes
+        self._sizes: deque[int] = deque()
+
+    async def write(self, event: Event) -> None:
+        """Append an event and renew the key's life.
+
+        Only `started` creates the stream: a write after the reader deleted it must not bring it back, it
+        raises ReplyGone. Raises ClientTooSlow when the unread events together exceed `max_bytes`; this one
+        is written all the same.
+        """
+        payload = _encoder.encode(event)
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.xadd(self._key, {_FIELD: payload}, nomkstream=not isinstance(event, Started))
+            pipe.expire(self._key, self._ttl_s)
+            pipe.xlen(self._key)
+            entry, _, unread = await pipe.execute()
+        if entry is None:
+            raise ReplyGone
+        self._sizes.append(len(payload))
+        while len(self._sizes) > unread:
+            self._sizes.popleft()
+        if sum(self._sizes) > self._max_bytes:
+            raise ClientTooSlow
+
+    async def touch(self) -> None:
+        """Renew the key's life while the engine is silent."""
+        await self._redis.expire(self._key, self._ttl_s)
+
+
+class ReplyReader:
+    """The gateway's end of one attempt's reply."""
+
+    def __init__(self, redis: Redis, job: SpeechJob, *, ttl_s: int) -> None:
+        self._redis = redis
+        self._key = keys.reply(job.id, job.attempt)
+        self._ttl_s = ttl_s
+        self._last = b"0-0"
+        self._read: list[bytes] = []
+        self._next_seq = 0
+
+    async def read(self, block_ms: int) -> list[Event]:
+        """The next events in order; empty after `block_ms` without one. Raises ReplyGap if one is missing."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            if self._read:
+                pipe.xdel(self._key, *self._read)
+            pipe.xread({self._key: self._last}, block=block_ms, count=_READ_COUNT)
+            streams = (await pipe.execute())[-1]
+        self._read = []
+        if not streams:
+            return []
+        entries = streams[0][1]
+        self._read = [entry_id for entry_id, _ in entries]
+        self._last = self._read[-1]
+        events = [_decoder.decode(fields[_FIELD]) for _, fields in entries]
+        for event in events:
+            if isinstance(event, Audio):
+                if event.seq != self._next_seq:
+                    raise ReplyGap(f"expected audio event {self._next_seq}, got {event.seq}")
+                self._next_seq += 1
+        return events
+
+    async def touch(self) -> None:
+        """Renew the key's life while the client takes nothing."""
+        await self._redis.expire(self._key, self._ttl_s)
+
+    async def delete(self) -> None:
+        """Remove the stream; a worker still writing stops at its next event."""
+        await self._redis.delete(self._key)

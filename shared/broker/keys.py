@@ -1,0 +1,36 @@
+"""Every Redis name in one place."""
+
+from shared.contracts import JobId, WorkerId
+
+WORKERS = "gepard:workers"
+"""Sorted set of worker ids that beat lately; the heartbeat keys decide who is alive."""
+
+
+def queue(model: str) -> str:
+    """arq's queue (a sorted set) of one model."""
+    return f"gepard:queue:{model}"
+
+
+def signals(model: str) -> str:
+    """Pub/sub channel that wakes and cancels on the workers of one model."""
+    return f"gepard:signals:{model}"
+
+
+def attempt(job: JobId, number: int) -> str:
+    """Id of one attempt at a job; arq's job id."""
+    return f"{job}.{number}"
+
+
+def reply(job: JobId, number: int) -> str:
+    """Reply stream of one attempt: a worker of an older attempt cannot write into a newer one's."""
+    return f"gepard:reply:{attempt(job, number)}"
+
+
+def cancelled(attempt_id: str) -> str:
+    """Mark that an attempt must not start."""
+    return f"gepard:cancelled:{attempt_id}"
+
+
+def heartbeat(worker: WorkerId) -> str:
+    """Heartbeat of one worker; it expires soon after the worker is gone."""
+    return f"gepard:heartbeat:{worker}"

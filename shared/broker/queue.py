@@ -1,0 +1,73 @@
+"""The gateway's side of the queue: enqueue, look at and cancel attempts. One arq queue a model."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+import msgspec
+from arq.connections import ArqRedis
+from arq.constants import in_progress_key_prefix, job_key_prefix, retry_key_prefix
+
+from shared.broker import keys
+from shared.contracts import SpeechJob
+
+SPEAK = "speak"
+"""Name of the arq function that takes speech jobs."""
+
+WAKE = b"wake"
+CANCEL_PREFIX = b"cancel:"
+
+_CANCEL_MARK_TTL_S = 60
+
+# A worker starts what its clock says is due. Scores in the past keep a worker whose clock is behind from
+# leaving a job until its next poll; the order of jobs stays that of their enqueueing.
+_CLOCK_SKEW = timedelta(hours=1)
+
+AttemptState = Literal["waiting", "claimed", "gone"]
+
+_job_encoder = msgspec.msgpack.Encoder()
+
+
+class JobQueue:
+    """Hands attempts to the workers of a model."""
+
+    def __init__(self, redis: ArqRedis) -> None:
+        self._redis = redis
+
+    async def enqueue(self, job: SpeechJob) -> None:
+        """Queue an attempt and wake the model's workers. It expires unread at the job's deadline."""
+        now = datetime.now(UTC)
+        await self._redis.enqueue_job(
+            SPEAK,
+            _job_encoder.encode(job),
+            _job_id=keys.attempt(job.id, job.attempt),
+            _queue_name=keys.queue(job.model),
+            _defer_until=now - _CLOCK_SKEW,
+            _expires=max(1.0, job.deadline - now.timestamp()),
+        )
+        # A lost message costs one poll interval of the worker, not the job.
+        await self._redis.publish(keys.signals(job.model), WAKE)
+
+    async def state(self, job: SpeechJob) -> AttemptState:
+        """Whether an attempt still waits, was claimed by a worker, or has left the queue."""
+        attempt_id = keys.attempt(job.id, job.attempt)
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.zscore(keys.queue(job.model), attempt_id)
+            pipe.exists(in_progress_key_prefix + attempt_id)
+            score, claimed = await pipe.execute()
+        if claimed:
+            return "claimed"
+        return "gone" if score is None else "waiting"
+
+    async def cancel(self, job: SpeechJob) -> None:
+        """Stop an attempt, queued or running; its reply stream is deleted.
+
+        The mark is set before the message is sent: a worker that registers the attempt after the message
+        sees the mark.
+        """
+        attempt_id = keys.attempt(job.id, job.attempt)
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.set(keys.cancelled(attempt_id), b"", ex=_CANCEL_MARK_TTL_S)
+            pipe.zrem(keys.queue(job.model), attempt_id)
+            pipe.delete(job_key_prefix + attempt_id, retry_key_prefix + attempt_id, keys.reply(job.id, job.attempt))
+            pipe.publish(keys.signals(job.model), CANCEL_PREFIX + attempt_id.encode())
+            await pipe.execute()

@@ -1,0 +1,225 @@
+"""The configuration: documented defaults, overridden by config.yaml, overridden by environment variables.
+
+Settings are values: the composition root loads them once and passes them down; nothing reads them at import.
+Every value has an environment variable named after its path: `server.port` is GEPARD_SERVER_PORT.
+"""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import platformdirs
+import yaml
+from msgspec import Meta
+
+from shared.contracts import (
+    CfgFrames,
+    CfgScale,
+    ForceStopFrames,
+    MaxFrames,
+    RepetitionPenalty,
+    RepetitionWindow,
+    StopThreshold,
+    Temperature,
+    TopK,
+    UncondMode,
+)
+from shared.errors import SettingsError
+
+ENV_PREFIX = "GEPARD_"
+CONFIG_VARIABLE = "GEPARD_CONFIG"
+DEFAULT_MODEL_ALIAS = "default"
+
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Positive = Annotated[int, Meta(gt=0)]
+Seconds = Annotated[float, Meta(gt=0)]
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class ServerSettings(_Section, frozen=True, kw_only=True):
+    """Where the gateway listens. `localhost` means both loopback addresses."""
+
+    host: str = "localhost"
+    port: Port = 8000
+    allow_remote: bool = False
+
+
+class RedisSettings(_Section, frozen=True, kw_only=True):
+    """`url` empty: `gepard serve` starts its own Valkey; the other commands need a URL."""
+
+    url: str = ""
+    max_connections: Positive = 1024
+    warm_connections: Positive = 16
+
+
+class GenerationSettings(_Section, frozen=True, kw_only=True):
+    """Defaults of the knobs a request may also set; null leaves a knob to the model."""
+
+    temperature: Temperature | None = None
+    top_k: TopK | None = None
+    repetition_penalty: RepetitionPenalty | None = None
+    repetition_window: RepetitionWindow | None = None
+    cfg_scale: CfgScale | None = None
+    cfg_frames: CfgFrames | None = None
+    cfg_uncond_mode: UncondMode | None = None
+    stop_threshold: StopThreshold | None = None
+    max_frames: MaxFrames | None = None
+    force_stop_frames: ForceStopFrames | None = None
+    max_ref_seconds: Annotated[float, Meta(ge=0)] | None = 15.0
+
+
+class LimitsSettings(_Section, frozen=True, kw_only=True):
+    """Bounds. Everything that can grow has one."""
+
+    max_input_chars: Positive = 4096
+    max_body_bytes: Positive = 2 * 1024 * 1024
+    max_pending: Positive = 256
+    stream_max_bytes: Positive = 32 * 1024 * 1024
+    reply_ttl_s: Annotated[int, Meta(ge=5)] = 60
+    first_event_timeout_s: Seconds = 30.0
+    client_stall_timeout_s: Seconds = 300.0
+    request_timeout_s: Seconds = 1800.0
+    max_attempts: Positive = 3
+
+
+class WorkerSettings(_Section, frozen=True, kw_only=True):
+    """One worker process. `capacity` and `threads` null: what the engine advises."""
+
+    engine: Literal["hibari"] = "hibari"
+    capacity: Positive | None = None
+    threads: Positive | None = None
+    poll_delay_s: Seconds = 1.0
+    drain_s: Annotated[float, Meta(ge=0)] = 30.0
+
+
+class LogSettings(_Section, frozen=True, kw_only=True):
+    """`format` auto: colours on a terminal, JSON lines elsewhere."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "console", "json"] = "auto"
+
+
+def _openai_model_aliases() -> dict[str, str]:
+    return dict.fromkeys(("tts-1", "tts-1-hd", "gpt-4o-mini-tts"), DEFAULT_MODEL_ALIAS)
+
+
+class Settings(_Section, frozen=True, kw_only=True):
+    """Everything an operator can set."""
+
+    model: str = "hibari"
+    default_voice: str = "alloy"
+    data_dir: str = ""
+    model_aliases: dict[str, str] = msgspec.field(default_factory=_openai_model_aliases)
+    voice_aliases: dict[str, str] = msgspec.field(default_factory=dict)
+    server: ServerSettings = ServerSettings()
+    redis: RedisSettings = RedisSettings()
+    generation: GenerationSettings = GenerationSettings()
+    limits: LimitsSettings = LimitsSettings()
+    worker: WorkerSettings = WorkerSettings()
+    log: LogSettings = LogSettings()
+
+    def data_path(self) -> Path:
+        """The data folder: `data_dir`, or the user's own data directory."""
+        return Path(self.data_dir) if self.data_dir else Path(platformdirs.user_data_dir("gepard"))
+
+
+def load_settings(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Defaults, then the file, then the environment.
+
+    The file is `path`, or $GEPARD_CONFIG, or ./config.yaml where that exists. Raises SettingsError for a
+    file that cannot be read, an unknown key (naming the nearest valid one) and a value out of its range.
+    """
+    values = _read_file(path, environ)
+    _apply_environment(values, environ)
+    try:
+        return msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"configuration: {error}") from error
+
+
+def _read_file(path: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
+    if path is None and environ.get(CONFIG_VARIABLE):
+        path = Path(environ[CONFIG_VARIABLE])
+    if path is None:
+        path = Path("config.yaml")
+        if not path.exists():
+            return {}
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingsError(f"cannot read the configuration {path}: {error}") from error
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise SettingsError(f"{path}: expected keys and values at the top, got {type(values).__name__}")
+    _refuse_unknown(values, Settings, "", str(path))
+    return values
+
+
+def _sections(struct: type[msgspec.Struct]) -> dict[str, type[_Section] | None]:
+    """Field names of a section; the type where the field is a section itself."""
+    return {
+        field.name: field.type if isinstance(field.type, type) and issubclass(field.type, _Section) else None
+        for field in msgspec.structs.fields(struct)
+    }
+
+
+def _refuse_unknown(values: dict[Any, Any], struct: type[_Section], prefix: str, where: str) -> None:
+    known = _sections(struct)
+    for key, value in values.items():
+        if key not in known:
+            raise SettingsError(f"{where}: unknown key {prefix}{key!s}{_nearest(f'{key!s}', known)}")
+        section = known[key]
+        if section is not None and isinstance(value, dict):
+            _refuse_unknown(value, section, f"{prefix}{key}.", where)
+
+
+def _nearest(name: str, known: Mapping[str, object]) -> str:
+    matches = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+    return f"; did you mean {matches[0]}?" if matches else ""
+
+
+def environment_variables() -> dict[str, tuple[str, ...]]:
+    """Every variable name with the path of the value it sets."""
+    return {ENV_PREFIX + "_".join(path).upper(): path for path in _paths(Settings)}
+
+
+def _paths(struct: type[_Section], prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, section in _sections(struct).items():
+        if section is None:
+            yield (*prefix, name)
+        else:
+            yield from _paths(section, (*prefix, name))
+
+
+def _apply_environment(values: dict[str, Any], environ: Mapping[str, str]) -> None:
+    known = environment_variables()
+    for variable, raw in environ.items():
+        if not variable.startswith(ENV_PREFIX) or variable == CONFIG_VARIABLE:
+            continue
+        if variable not in known:
+            raise SettingsError(f"unknown environment variable {variable}{_nearest(variable, known)}")
+        *sections, name = known[variable]
+        target = values
+        for section in sections:
+            target = target.setdefault(section, {}) or {}
+        target[name] = _parse(variable, raw, known[variable])
+
+
+def _parse(variable: str, raw: str, path: tuple[str, ...]) -> Any:  # noqa: ANN401  # msgspec checks it later
+    """A variable's value: its text where the setting is a text, else YAML (numbers, true, null, {a: b})."""
+    value: Any = Settings()
+    for name in path:
+        value = getattr(value, name)
+    if isinstance(value, str):
+        return raw
+    try:
+        return yaml.safe_load(raw)
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{variable} is not a YAML value: {error}") from error

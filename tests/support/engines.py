@@ -1,0 +1,76 @@
+"""Engines for tests that need timing or failure under control."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Callable
+
+import numpy as np
+
+from shared.contracts import EngineInfo, Preset, TextBudget
+from workers.engines.base import PcmChunk, SynthesisRequest
+
+RATE_HZ = 24000
+
+
+def engine_info(*, model: str = "tone", capacity: int = 8, can_resume: bool = True) -> EngineInfo:
+    """Facts of a test engine with two presets."""
+    return EngineInfo(
+        model=model,
+        revision="test",
+        sample_rate_hz=RATE_HZ,
+        frame_s=0.01,
+        languages=("en",),
+        scripts=("Latin",),
+        text_budget=TextBudget(minimum=1, first=60, target=120, maximum=200),
+        presets=(Preset(name="low", description="200 Hz"), Preset(name="high", description="400 Hz")),
+        can_clone=False,
+        can_guide=False,
+        can_resume=can_resume,
+        capacity=capacity,
+    )
+
+
+class ToneEngine:
+    """Speaks 50 ms of tone per character, one chunk per character; every hook can be replaced.
+
+    `step` runs before each chunk: sleep in it, raise in it, or wait for an event.
+    """
+
+    def __init__(
+        self, info: EngineInfo | None = None, *, step: Callable[[SynthesisRequest, int], object] | None = None
+    ) -> None:
+        self._info = info or engine_info()
+        self.step = step
+        self.requests: list[SynthesisRequest] = []
+        self.steps = 0
+        self.running = 0
+
+    @property
+    def info(self) -> EngineInfo:
+        return self._info
+
+    async def start(self) -> None:
+        await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        await asyncio.sleep(0)
+
+    async def synthesize(self, request: SynthesisRequest) -> AsyncGenerator[PcmChunk, None]:
+        self.requests.append(request)
+        self.running += 1
+        try:
+            for index in range(len(request.segment.text)):
+                self.steps += 1
+                if self.step is not None and asyncio.iscoroutine(pause := self.step(request, index)):
+                    await pause
+                yield PcmChunk(samples=tone(request, index), frames=5, text_tokens=1)
+        finally:
+            self.running -= 1
+
+
+def tone(request: SynthesisRequest, index: int) -> np.ndarray:
+    """50 ms of tone, different for each voice, seed and character."""
+    key = f"{request.voice.name}:{request.seed}:{request.segment.text[index]}".encode()
+    pitch_hz = 150 + int.from_bytes(hashlib.blake2b(key, digest_size=2).digest()) % 600
+    time_s = np.arange(RATE_HZ // 20) / RATE_HZ
+    return (0.3 * np.sin(2 * np.pi * pitch_hz * time_s)).astype(np.float32)

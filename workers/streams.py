@@ -1,0 +1,42 @@
+"""The streams a worker is serving: one task each, from hand-over to the last event."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+from shared.contracts import SpeechJob
+
+
+class StreamSupervisor:
+    """Owns the tasks of running streams. arq hands a job over and forgets it; this holds it."""
+
+    def __init__(self, serve: Callable[[SpeechJob], Coroutine[None, None, None]]) -> None:
+        """`serve` runs one stream; it answers for its own errors and raises only CancelledError."""
+        self._serve = serve
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def active(self) -> int:
+        """Streams being served."""
+        return len(self._tasks)
+
+    def begin(self, attempt_id: str, job: SpeechJob) -> None:
+        """Start to serve an attempt. It is registered before its first step, so that a cancel finds it."""
+        task = asyncio.create_task(self._serve(job), name=f"stream-{attempt_id}")
+        self._tasks[attempt_id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(attempt_id, None))
+
+    def cancel(self, attempt_id: str) -> bool:
+        """Stop a stream; False if it is not here."""
+        task = self._tasks.get(attempt_id)
+        return task is not None and task.cancel()
+
+    async def finished(self, attempt_id: str) -> None:
+        """Wait for the end of a stream, however it ends."""
+        task = self._tasks.get(attempt_id)
+        if task is not None:
+            await asyncio.wait([task])
+
+    def cancel_all(self) -> None:
+        """Stop every stream."""
+        for task in self._tasks.values():
+            task.cancel()

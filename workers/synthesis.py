@@ -1,0 +1,244 @@
+"""One speech job, from the hand-over to its last event: engine, tempo, rate, encoder, reply stream."""
+
+import asyncio
+import contextlib
+import hashlib
+import time
+from collections.abc import AsyncGenerator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from shared.broker import keys
+from shared.broker.events import ClientTooSlow, ReplyGone, ReplyWriter
+from shared.contracts import Audio, Done, Failed, SpeechJob, Started, Timings, Usage, WorkerId
+from shared.errors import EngineBroken, EngineError
+from shared.settings import LimitsSettings
+from shared.telemetry import get_logger
+from workers.audio.chain import ReplyChain
+from workers.engines.base import Engine, PcmChunk, Samples, SynthesisRequest
+from workers.prefetch import prefetch
+
+# Seconds of audio per event: the first small for an early first sound, the later ones larger for less work.
+_FIRST_EVENT_S = 0.1
+_LARGEST_EVENT_S = 1.0
+
+_PREFETCH_CHUNKS = 4
+# Encoding is short work; more threads than this only compete with the engine for the cores.
+_NUM_ENCODER_THREADS = 2
+
+log = get_logger()
+
+
+def segment_seed(seed: int, index: int) -> int:
+    """The seed of one segment: different for each, the same in every attempt. 63 bits."""
+    digest = hashlib.blake2b(f"{seed}:{index}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) >> 1
+
+
+class EventRamp:
+    """Cuts PCM into the pieces that become events, each twice as long as the one before, up to 1 s."""
+
+    def __init__(self, rate_hz: int) -> None:
+        self._size = max(1, round(_FIRST_EVENT_S * rate_hz))
+        self._largest = round(_LARGEST_EVENT_S * rate_hz)
+
+    def cut(self, samples: Samples) -> Iterator[Samples]:
+        """Pieces of `samples` [n], in order."""
+        start = 0
+        while start < len(samples):
+            yield samples[start : start + self._size]
+            start += self._size
+            self._size = min(2 * self._size, self._largest)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What one attempt has done so far; times are `time.perf_counter` seconds."""
+
+    began: float = field(default_factory=time.perf_counter)
+    engine_first: float | None = None
+    audio_first: float | None = None
+    num_samples: int = 0
+    text_tokens: int = 0
+    frames: int = 0
+    events: int = 0
+    packets: int = 0
+
+    def add(self, chunk: PcmChunk) -> None:
+        if self.engine_first is None:
+            self.engine_first = time.perf_counter()
+        self.num_samples += len(chunk.samples)
+        self.frames += chunk.frames
+        self.text_tokens += chunk.text_tokens
+
+    def ms_since_start(self, moment: float | None) -> float:
+        return 1000 * ((moment if moment is not None else time.perf_counter()) - self.began)
+
+    def timings(self) -> Timings:
+        return Timings(
+            engine_first_ms=self.ms_since_start(self.engine_first),
+            first_audio_ms=self.ms_since_start(self.audio_first),
+            total_ms=self.ms_since_start(None),
+        )
+
+
+class SpeechService:
+    """Serves speech jobs with one engine."""
+
+    def __init__(self, redis: Redis, engine: Engine, worker: WorkerId, limits: LimitsSettings) -> None:
+        self._redis = redis
+        self._engine = engine
+        self._worker = worker
+        self._limits = limits
+        self._encoders = ThreadPoolExecutor(_NUM_ENCODER_THREADS, thread_name_prefix="encode")
+        self._writers: set[ReplyWriter] = set()
+        self.stopping = False
+        """Set before running streams are cancelled because the worker ends: their gateways then move on."""
+        self.broken = asyncio.Event()
+        """Set when the engine cannot serve any more."""
+
+    def close(self) -> None:
+        """Free the encoder threads; call it after the last stream has ended."""
+        self._encoders.shutdown(wait=False, cancel_futures=True)
+
+    async def touch(self) -> None:
+        """Keep the replies of streams whose engine is silent from expiring."""
+        for writer in tuple(self._writers):
+            await writer.touch()
+
+    async def serve(self, job: SpeechJob) -> None:
+        """Run one attempt to its end. Raises nothing but CancelledError."""
+        writer = ReplyWriter(self._redis, job, ttl_s=self._limits.reply_ttl_s, max_bytes=self._limits.stream_max_bytes)
+        self._writers.add(writer)
+        progress = _Progress()
+        outcome = "done"
+        with structlog.contextvars.bound_contextvars(
+            job_id=job.id, attempt=job.attempt, model=job.model, worker=self._worker
+        ):
+            try:
+                outcome = await self._attempt(job, writer, progress)
+            except asyncio.CancelledError:
+                outcome = "stopped" if self.stopping else "cancelled"
+                if self.stopping:
+                    # The last word of a stream is not lost to the cancel that ended it.
+                    await asyncio.shield(
+                        self._fail(writer, "worker_stopping", "the worker that made this speech was stopped")
+                    )
+                raise
+            except (RedisError, OSError) as error:
+                # The gateway cannot be told; it hears of it by the missing heartbeat or its own error.
+                outcome = "redis_error"
+                log.warning("reply_not_written", error=type(error).__name__)
+            finally:
+                self._writers.discard(writer)
+                log.info(
+                    "speech_job",
+                    outcome=outcome,
+                    segments=len(job.segments),
+                    format=job.format.value,
+                    audio_s=round(progress.num_samples / self._engine.info.sample_rate_hz, 3),
+                    engine_first_ms=round(progress.ms_since_start(progress.engine_first), 1),
+                    run_ms=round(progress.ms_since_start(None), 1),
+                )
+
+    async def _attempt(self, job: SpeechJob, writer: ReplyWriter, progress: _Progress) -> str:
+        """Speak and report; returns the outcome for the log."""
+        attempt_id = keys.attempt(job.id, job.attempt)
+        if time.time() > job.deadline or await self._redis.exists(keys.cancelled(attempt_id)):
+            return "unwanted"
+        try:
+            await writer.write(Started(worker=self._worker))
+            await self._speak(job, writer, progress)
+        except ReplyGone:
+            return "reader_gone"
+        except ClientTooSlow:
+            await self._fail(writer, "client_too_slow", "the client took the audio too slowly")
+            return "client_too_slow"
+        except EngineError as error:
+            log.exception("engine_failed")
+            if isinstance(error, EngineBroken):
+                self.broken.set()
+            await self._fail(writer, "engine_error", "the speech engine failed on this request")
+            return "engine_error"
+        except (RedisError, OSError):
+            raise
+        except Exception:
+            log.exception("speech_failed")
+            await self._fail(writer, "internal_error", "speech could not be made")
+            return "internal_error"
+        return "done"
+
+    async def _speak(self, job: SpeechJob, writer: ReplyWriter, progress: _Progress) -> None:
+        loop = asyncio.get_running_loop()
+        rate_hz = self._engine.info.sample_rate_hz
+        chain = ReplyChain(
+            engine_rate_hz=rate_hz,
+            audio_format=job.format,
+            sample_rate_hz=job.sample_rate_hz,
+            speed=job.speed,
+        )
+        ramp = EventRamp(rate_hz)
+        async with (
+            aclosing(_chunks(self._engine, job)) as source,
+            # The first chunk is sent before the second is asked for: nothing competes with the first sound.
+            aclosing(_first_then_prefetched(source)) as chunks,
+        ):
+            async for chunk in chunks:
+                progress.add(chunk)
+                for piece in ramp.cut(chunk.samples):
+                    packets = await loop.run_in_executor(self._encoders, chain.feed, piece)
+                    await self._send(job, writer, progress, packets)
+        if progress.num_samples == 0:
+            await self._fail(writer, "nothing_to_speak", "the model found nothing to speak in the input")
+            return
+        packets = await loop.run_in_executor(self._encoders, chain.finish)
+        await self._send(job, writer, progress, packets)
+        usage = Usage(input_tokens=progress.text_tokens, output_tokens=progress.frames)
+        await writer.write(Done(usage=usage, timings=progress.timings()))
+
+    async def _send(self, job: SpeechJob, writer: ReplyWriter, progress: _Progress, packets: list[bytes]) -> None:
+        """Write packets as one event, less those a resumed client has."""
+        delivered = job.resume.packets if job.resume is not None else 0
+        skip = max(0, delivered - progress.packets)
+        progress.packets += len(packets)
+        packets = packets[skip:]
+        if not packets:
+            return
+        await writer.write(Audio(seq=progress.events, packets=len(packets), data=b"".join(packets)))
+        progress.events += 1
+        if progress.audio_first is None:
+            progress.audio_first = time.perf_counter()
+
+    async def _fail(self, writer: ReplyWriter, code: str, message: str) -> None:
+        # Gone: nobody reads it. Too slow: it is written all the same.
+        with contextlib.suppress(ReplyGone, ClientTooSlow):
+            await writer.write(Failed(code=code, message=message))
+
+
+async def _chunks(engine: Engine, job: SpeechJob) -> AsyncGenerator[PcmChunk, None]:
+    """The PCM of all segments, in order."""
+    for index, segment in enumerate(job.segments):
+        request = SynthesisRequest(
+            segment=segment,
+            voice=job.voice,
+            language=job.language,
+            seed=segment_seed(job.seed, index),
+            sampling=job.sampling,
+        )
+        async with aclosing(engine.synthesize(request)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+
+async def _first_then_prefetched(source: AsyncGenerator[PcmChunk, None]) -> AsyncGenerator[PcmChunk, None]:
+    async for chunk in source:
+        yield chunk
+        break
+    async with aclosing(prefetch(source, depth=_PREFETCH_CHUNKS)) as rest:
+        async for chunk in rest:
+            yield chunk

@@ -11,9 +11,7 @@ from gateway.text.sanitize import sanitize
 
 _OPENERS = re.compile(r"<!--|<(script|style)\b", re.IGNORECASE)
 
-_SPECIAL_TOKEN = re.compile(
-    r"<\|[^<>|\n]{0,64}\|>|<<\s?/?SYS\s?>>|\[/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS)\]"
-)
+_SPECIAL_TOKEN = re.compile(r"<\|[^<>|\n]{0,64}\|>|<<\s?/?SYS\s?>>|\[/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS)\]")
 
 # A tag is `<name>`, `</name>`, `<name/>` or has an attribute with "=": "a <b and c> d" is none.
 _TAG = re.compile(
@@ -32,9 +30,7 @@ _PARAGRAPH_TAGS = frozenset(
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
 _LINK_TARGET = r"\([^()\n]{0,2000}+(?:\([^()\n]{0,200}+\)[^()\n]{0,200}+)?\)"
-_IMAGE_OR_LINK = re.compile(
-    rf"!?\[(?P<label>[^\[\]\n]{{0,500}}+)\](?:{_LINK_TARGET}|\[[^\[\]\n]{{0,100}}+\])"
-)
+_IMAGE_OR_LINK = re.compile(rf"!?\[(?P<label>[^\[\]\n]{{0,500}}+)\](?:{_LINK_TARGET}|\[[^\[\]\n]{{0,100}}+\])")
 _FOOTNOTE = re.compile(r"\[\^[^\[\]\s]{1,40}+\]:?")
 _CITATION = re.compile(r"(?<=[A-Za-z.,;:!?)\"'])\[[1-9][0-9]{0,2}(?:[,–-] ?[0-9]{1,3}){0,5}\]")
 _LINK_DEFINITION = re.compile(r"^[ ]{0,3}\[[^\[\]\n]{1,100}+\]:[ ]\S+[^\n]{0,200}$", re.MULTILINE)
@@ -44,9 +40,7 @@ _LINK_DEFINITION = re.compile(r"^[ ]{0,3}\[[^\[\]\n]{1,100}+\]:[ ]\S+[^\n]{0,200
 _STRONG = re.compile(
     r"(?<![0-9*_])(?:\*{2,3}|_{2,3}|(?<!~)~~(?!~))(?=\S)|(?<=[^\s*_])(?:\*{2,3}|_{2,3}|(?<!~)~~(?!~))(?![0-9*_])"
 )
-_EMPHASIS = re.compile(
-    r"(?:(?<![\w*)])(?<![0-9)] )[*_](?=[^\s*_]))|(?:(?<=[^\s*_])[*_](?![\w*(])(?! [0-9(]))"
-)
+_EMPHASIS = re.compile(r"(?:(?<![\w*)])(?<![0-9)] )[*_](?=[^\s*_]))|(?:(?<=[^\s*_])[*_](?![\w*(])(?! [0-9(]))")
 _CODE_MARK = re.compile(r"(?<!`)`{1,2}(?!`)")
 _BACKSLASH_ESCAPE = re.compile(r"\\(?=[\\`*_{}\[\]()#+.!|<>~-])")
 

@@ -11,9 +11,7 @@ _MONTHS = (
     "October", "November",
     "December",
 )  # fmt: skip
-_MONTH_BY_NAME = (
-    {name: name for name in _MONTHS} | {name[:3]: name for name in _MONTHS} | {"Sept": "September"}
-)
+_MONTH_BY_NAME = {name: name for name in _MONTHS} | {name[:3]: name for name in _MONTHS} | {"Sept": "September"}
 
 _MONTH = rf"(?:{either(*_MONTH_BY_NAME)})(?![A-Za-z])\.?"
 _YEAR = r"(?:1[1-9][0-9]{2}|20[0-9]{2}|(?<=year )10[0-9]{2})"

@@ -27,9 +27,7 @@ _CURRENCIES = {
     "bitcoins", "", ""),
 }  # fmt: skip
 _CURRENCY = either(*_CURRENCIES)
-_CURRENCY_BEHIND = either(
-    "€", "£", "$", "¥", "USD", "EUR", "GBP", "JPY", "CHF", "CAD", "AUD", "CNY", "INR", "BTC"
-)
+_CURRENCY_BEHIND = either("€", "£", "$", "¥", "USD", "EUR", "GBP", "JPY", "CHF", "CAD", "AUD", "CNY", "INR", "BTC")
 
 _MAGNITUDES = {
     "k": "thousand", "K": "thousand", "m": "million", "M": "million", "mn": "million", "mln": "million",

@@ -112,9 +112,7 @@ def test_special_tokens_vanish(token):
     assert not has_speech(normalize(token * 3, language=None))
 
 
-@pytest.mark.parametrize(
-    "text", ["<|endof<|x|>text|>", "[IN[INST]ST] hi", "<<s>s>", "<|im_start", "＜|endoftext|＞"]
-)
+@pytest.mark.parametrize("text", ["<|endof<|x|>text|>", "[IN[INST]ST] hi", "<<s>s>", "<|im_start", "＜|endoftext|＞"])
 def test_no_special_token_is_left_or_put_together(text):
     for language in ("en", "de", "zh", None):
         spoken = normalize(text, language=language)

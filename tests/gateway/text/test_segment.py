@@ -139,16 +139,13 @@ def test_sentences_stay_whole():
 
 def test_a_long_first_sentence_is_cut_at_a_clause_for_an_early_sound():
     text = (
-        "When the long rain had stopped at last, everybody in the village came out of the houses "
-        "and looked at the sky."
+        "When the long rain had stopped at last, everybody in the village came out of the houses and looked at the sky."
     )
     assert texts(text)[0] == "When the long rain had stopped at last,"
 
 
 def test_a_long_first_sentence_without_a_clause_stays_whole():
-    text = (
-        "Everybody in the village came out of the houses and looked for a long time at the sky and the hills."
-    )
+    text = "Everybody in the village came out of the houses and looked for a long time at the sky and the hills."
     assert texts(text) == [text]
 
 
@@ -164,9 +161,7 @@ def test_later_sentences_are_packed_near_the_target():
 
 
 def test_short_sentences_join_a_neighbour():
-    assert texts("Yes. No. I do not know what you are talking about, my friend.")[0].startswith(
-        "Yes. No. I do"
-    )
+    assert texts("Yes. No. I do not know what you are talking about, my friend.")[0].startswith("Yes. No. I do")
     long = "This sentence fills the budget of a segment very nearly, and so there is no room. "
     assert texts(long * 2 + "Yes.")[-1].endswith("there is no room. Yes.")
 
@@ -193,9 +188,7 @@ def test_boundaries_say_what_follows():
 
 
 def test_stray_punctuation_joins_what_it_follows():
-    assert texts('She said nothing at all. "!" ... - He left the room.')[0].startswith(
-        'She said nothing at all. "!"'
-    )
+    assert texts('She said nothing at all. "!" ... - He left the room.')[0].startswith('She said nothing at all. "!"')
 
 
 def test_signs_too_many_for_any_segment_are_dropped():

@@ -29,6 +29,9 @@ from workers.gepard.sampling import (
 
 StreamId = NewType("StreamId", int)
 
+MAX_PROMPT_IDS = 2048
+"""Bounds the memory of one prefill, which grows with the square; a sentence has 25 to 100."""
+
 FinishReason = Literal["stop", "limit"]
 """`stop`: the model said so. `limit`: max_frames or force_stop_frames was reached."""
 
@@ -105,18 +108,14 @@ class FrameGenerator:
     def add(self, request: GenerationRequest) -> StreamId:
         """Take a request; its first frame comes with the next step.
 
-        Raises EngineError when all streams are in use, ValueError for codes or a prefix that do not fit.
+        Raises EngineError when all streams are in use, ValueError for a prompt, prefix or codes that do not
+        fit: on a GPU an index out of range would end the process, not the request.
         """
         if len(self._streams) >= self.max_streams:
             raise EngineError(f"all {self.max_streams} streams are in use")
-        hidden = self._model.config.backbone_config.hidden_size
-        if request.prefix is not None and request.prefix.shape[1:] != (hidden,):
-            raise ValueError(f"a prefix must be [K, {hidden}], got {list(request.prefix.shape)}")
-        if not request.prompt_ids:
-            raise ValueError("a prompt holds at least the start of speech")
+        self._check_prompt(request)
         given = self._given_codes(request)
-        limit = max(request.sampling.frame_limit, given.shape[0])
-        frames = given.new_zeros((limit, given.shape[1]))
+        frames = given.new_zeros((request.sampling.frame_limit, given.shape[1]))
         frames[: given.shape[0]] = given
         stream = StreamId(self._next_id)
         self._next_id += 1
@@ -150,11 +149,22 @@ class FrameGenerator:
                 self.remove(step.stream)
         return steps
 
+    def _check_prompt(self, request: GenerationRequest) -> None:
+        backbone = self._model.config.backbone_config
+        if not 0 < len(request.prompt_ids) <= MAX_PROMPT_IDS:
+            raise ValueError(f"a prompt has 1 to {MAX_PROMPT_IDS} ids, got {len(request.prompt_ids)}")
+        if not 0 <= min(request.prompt_ids) <= max(request.prompt_ids) < backbone.vocab_size:
+            raise ValueError(f"prompt ids outside the vocabulary of {backbone.vocab_size}")
+        if request.prefix is not None and request.prefix.shape[1:] != (backbone.hidden_size,):
+            raise ValueError(f"a prefix is [K, {backbone.hidden_size}], got {list(request.prefix.shape)}")
+
     def _given_codes(self, request: GenerationRequest) -> Tensor:
         head_sizes = self._model.config.head_sizes
         if request.codes is None:
             return torch.zeros((0, len(head_sizes)), dtype=torch.int64, device=self._model.device)
         check_codes(request.codes, head_sizes)
+        if len(request.codes) > request.sampling.frame_limit:
+            raise ValueError(f"{len(request.codes)} codes for at most {request.sampling.frame_limit} frames")
         return request.codes.to(self._model.device, torch.int64)
 
     def _read(self) -> None:

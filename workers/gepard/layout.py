@@ -19,6 +19,9 @@ _TOKENS_PER_WORD = 4
 MIN_FRAME_CAP = 80
 MAX_FRAME_CAP = 860  # 40 s: no training clip was longer
 
+MAX_FRAMES = 2000
+"""The most frames one request may ask for (93 s), the reference's own default; it bounds the cache."""
+
 
 def repetitions(num_text_tokens: int, policy: RepetitionPolicy) -> int:
     """How often the text is written: short texts are brought near `target_text_tokens`, >= 1."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from workers.gepard.layout import UncondMode
+from workers.gepard.layout import MAX_FRAMES, UncondMode
 from workers.gepard.philox import philox, split_seed, unit_interval
 
 _WORDS = 4  # a Philox call gives four
@@ -38,7 +38,7 @@ class SamplingParams:
     cfg_frames: int | None = None
     cfg_uncond_mode: UncondMode = "empty_text"
     stop_threshold: float = 0.5
-    max_frames: int = 2000
+    max_frames: int = MAX_FRAMES
     force_stop_frames: int | None = None
 
     def __post_init__(self) -> None:
@@ -51,6 +51,7 @@ class SamplingParams:
         _require(self.cfg_frames is None or self.cfg_frames >= 0, "cfg_frames", "0 or more")
         _require(self.cfg_uncond_mode in {"empty_text", "audio_only"}, "cfg_uncond_mode", "a known mode")
         _require(0.0 <= self.stop_threshold <= 1.0, "stop_threshold", "0 to 1")
+        _require(self.max_frames <= MAX_FRAMES, "max_frames", f"at most {MAX_FRAMES}")
 
     @property
     def frame_limit(self) -> int:

@@ -11,10 +11,12 @@ torch = pytest.importorskip("torch", reason="PyTorch is absent; `make test-gepar
 from workers.gepard.backbone import Span, inverse_frequencies
 from workers.gepard.checkpoint import load_checkpoint
 from workers.gepard.compressor import MAX_REFERENCE_FRAMES
+from workers.gepard.config import read_config
 from workers.gepard.decoding import Decoder
 from workers.gepard.frames import check_codes, dequantise, unfold
 from workers.gepard.layout import unconditional_ids
-from workers.gepard.sampling import guided_logits
+from workers.gepard.model import GepardModel
+from workers.gepard.sampling import draw, guided_logits, seen_values, shape_logits, split_heads
 
 LOGITS, STATES, PREFIX = 2e-4, 5e-5, 1e-5
 CASES = ("noref_short", "ref_short", "noref_long", "ref_long", "ref_mid")
@@ -208,6 +210,29 @@ def test_a_row_is_the_same_bits_in_any_slot_and_company(checkpoint: Any, golden:
     alone = state(0, 0)
     for slot in range(rows):
         assert torch.equal(state(slot, rows - 1), alone)
+
+
+def test_every_tensor_is_made_on_the_models_device(tiny: Path) -> None:
+    """The meta device stands in for a GPU: an operation that mixes it with the CPU fails."""
+    config = read_config(tiny)
+    with torch.device("meta"):
+        model = GepardModel(config)
+    model.set_tables("bf16")
+    decoder = Decoder(model, rows=4)
+    codes = torch.zeros((3, 32), dtype=torch.int64, device="meta")
+    branch = decoder.prefill([390, 391, 387], model.compressor(codes[None])[0], 3)
+    decoder.feed([(branch, codes)])
+    logits, stops = decoder.heads([branch, branch])
+    assert {branch.state.device.type, logits.device.type, stops.device.type} == {"meta"}
+    padded = split_heads(logits, config.head_sizes)
+    shaped = shape_logits(
+        padded,
+        seen=torch.stack([seen_values(codes, 2, 8)] * 2),
+        penalty=logits.new_ones(2),
+        temperature=logits.new_ones(2),
+        top_k=torch.tensor([0, 3], device="meta"),
+    )
+    assert draw(shaped, torch.zeros_like(shaped), logits.new_ones(2)).device.type == "meta"
 
 
 @pytest.mark.parametrize(("dtype", "name"), [("fp32", "inv_freq_f32"), ("bf16", "inv_freq_bf16")])

@@ -183,6 +183,7 @@ def test_the_lower_bound_on_frames_wins(params: dict[str, int], limit: int) -> N
         {"cfg_frames": -1},
         {"cfg_uncond_mode": "none"},
         {"stop_threshold": 1.5},
+        {"max_frames": 2001},
     ],
     ids=lambda bad: next(iter(bad)),
 )

@@ -51,6 +51,14 @@ def checkpoint(tiny: Path) -> Any:
 
 
 @pytest.fixture(scope="session")
+def checkpoint_bf16(tiny: Path) -> Any:
+    """The tiny checkpoint in bfloat16: rounding is coarse enough there for any difference to show."""
+    from workers.gepard.checkpoint import load_checkpoint  # noqa: PLC0415
+
+    return load_checkpoint(tiny, dtype="bfloat16")
+
+
+@pytest.fixture(scope="session")
 def prefixes(golden: dict[str, np.ndarray], checkpoint: Any) -> dict[str | None, Any]:
     """The golden voice prefixes by name of the reference; None is no voice."""
     import torch  # noqa: PLC0415

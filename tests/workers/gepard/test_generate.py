@@ -191,6 +191,17 @@ def test_a_request_continues_from_the_codes_it_has(
     assert all(torch.equal(a, b) for a, b in zip(resumed.logits, whole.logits[given:], strict=False))
 
 
+@pytest.mark.parametrize("given", [1, 6, 19])
+def test_a_bf16_request_continues_from_the_codes_it_has(
+    checkpoint_bf16: Any, request_of: Any, given: int
+) -> None:
+    """A prefill of all frames at once would move bf16 logits by tenths, and other codes would follow."""
+    knobs = {"seed": 9, "temperature": 2.0, "max_frames": 20, "stop_threshold": 1.0}
+    codes = _run(FrameGenerator(checkpoint_bf16.model, rows=4, max_streams=1), request_of(**knobs))
+    resumed = FrameGenerator(checkpoint_bf16.model, rows=4, max_streams=1)
+    assert _run(resumed, request_of(**knobs, codes=torch.tensor(codes[:given]))) == codes[given:]
+
+
 def test_a_request_that_had_ended_ends_again(checkpoint: Any, golden: Golden, request_of: Any) -> None:
     codes = torch.from_numpy(golden["greedy_stop13_noref"].T).long()
     generator = FrameGenerator(checkpoint.model, rows=4, max_streams=1)

@@ -190,10 +190,13 @@ def test_guided_logits_are_the_reference_ones(
     np.testing.assert_allclose(guided, golden[f"cfg_tf_guided3_logits_{mode}"], atol=5 * LOGITS)
 
 
+@pytest.mark.parametrize("weights", ["checkpoint", "checkpoint_bf16"], ids=["fp32", "bf16"])
 @pytest.mark.parametrize("rows", [2, 8])
-def test_a_row_is_the_same_bits_in_any_slot_and_company(checkpoint: Any, golden: Golden, rows: int) -> None:
+def test_a_row_is_the_same_bits_in_any_slot_and_company(
+    request: pytest.FixtureRequest, golden: Golden, rows: int, weights: str
+) -> None:
     frames = _codes(golden, "refB_codes")
-    decoder = Decoder(checkpoint.model, rows)
+    decoder = Decoder(request.getfixturevalue(weights).model, rows)
 
     def state(slot: int, company: int) -> Any:
         branches = [decoder.prefill([390, 40 + i, 391, 387], None, 2) for i in range(company)]

@@ -110,7 +110,7 @@ def _tokenizer(config: GepardConfig) -> dict[str, object]:
 
 def _write_codec(path: Path, seed: int) -> None:
     """The codec's own program makes the matching archive."""
-    importlib.import_module("benchmarks.random_codec").write_codec(path, seed=seed)
+    importlib.import_module("benchmarks.random_codec").write_random_codec(path, seed=seed)
 
 
 def main() -> None:

@@ -90,9 +90,9 @@ class _Stream:
 class FrameGenerator:
     """Owns the running streams; not thread-safe.
 
-    rows: the batch every shared call has (decoding). 1 is best for one stream on a CPU; a GPU takes 16 or
-    more at no cost. Codes for one `rows` differ from another's as rounding does. Memory is bounded
-    by max_streams caches, two each where guided, of prompt + frame limit positions.
+    rows: the batch every shared call has (decoding); 1 suits a single stream, more suit as many streams, and
+    unused ones cost as much as used ones. Codes for one `rows` differ from another's as rounding does.
+    Memory is bounded by max_streams caches, two each where guided, of prompt + frame limit positions.
     """
 
     def __init__(self, model: GepardModel, *, rows: int, max_streams: int) -> None:

@@ -35,11 +35,14 @@ async def test_before_the_first_byte_is_an_error_answer(settings):
 
 
 async def test_after_the_first_byte_cuts_the_connection(settings):
-    async with running_stack(settings, ToneEngine(step=fails_at(20))) as stack, stack.client() as client:
-        async with client.stream("POST", "/v1/audio/speech", json=REQUEST) as response:
-            assert response.status_code == 200
-            with pytest.raises(httpx.RemoteProtocolError):
-                await response.aread()
+    async with (
+        running_stack(settings, ToneEngine(step=fails_at(20))) as stack,
+        stack.client() as client,
+        client.stream("POST", "/v1/audio/speech", json=REQUEST) as response,
+    ):
+        assert response.status_code == 200
+        with pytest.raises(httpx.RemoteProtocolError):
+            await response.aread()
 
 
 async def test_after_the_first_byte_of_sse_is_an_error_event_without_done(settings):

@@ -40,10 +40,10 @@ def test_sounds_stay_in_time(speed):
     for start_s in (0.0, 0.5, 1.0, 1.9):
         samples[round(start_s * RATE_HZ) :][: len(beep)] = beep
     got = stretch(samples, speed)
-    sounding = np.convolve(np.abs(got) > 0.04, np.ones(RATE_HZ // 100), "same") > 0
+    sounding = np.convolve(np.abs(got) > 0.04, np.ones(RATE_HZ // 40), "same") > 0
     onsets = np.flatnonzero(np.diff(sounding.astype(int), prepend=0) == 1) / RATE_HZ
-    # The search moves a window by up to 8 ms of input, and a window is 25 ms, smeared by 5 ms here.
-    np.testing.assert_allclose(onsets, np.array([0.0, 0.5, 1.0, 1.9]) / speed, atol=0.03 + 0.008 / speed)
+    # The search moves a window by up to 8 ms of input, and a window is 25 ms, smeared by 12 ms here.
+    np.testing.assert_allclose(onsets, np.array([0.0, 0.5, 1.0, 1.9]) / speed, atol=0.04 + 0.008 / speed)
     assert np.abs(got[-RATE_HZ // 100 :]).max() > 0.1
 
 

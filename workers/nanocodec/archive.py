@@ -125,9 +125,7 @@ def _read_tar(file: BinaryIO, total_bytes: int, parts: Collection[Part]) -> Code
     return CodecArchive(config, _read_weights(weights, config, parts))
 
 
-def _read_weights(
-    file: BoundedFile, config: CodecConfig, parts: Collection[Part]
-) -> dict[str, NDArray[np.float32]]:
+def _read_weights(file: BoundedFile, config: CodecConfig, parts: Collection[Part]) -> dict[str, NDArray[np.float32]]:
     expected = {part: part_tensors(config, part) for part in PARTS}
     num_parameters = sum(_numel(spec) for specs in expected.values() for spec in specs.values())
     if num_parameters > _MAX_PARAMETERS:

@@ -27,6 +27,7 @@ _MAX_KERNEL = 31
 _MAX_DILATION = 64
 _MAX_RATE = 16
 _MAX_LIST = 8
+_MAX_DEPTH = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +114,7 @@ class _Section:
             return default
         return self._bounded(key, self._values.get(key), low, high)
 
-    def integers(
-        self, key: str, low: int, high: int, *, default: tuple[int, ...] | None = None
-    ) -> tuple[int, ...]:
+    def integers(self, key: str, low: int, high: int, *, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
         if key not in self._values and default is not None:
             return default
         values = self._values.get(key)
@@ -145,11 +144,27 @@ class _Section:
         raise CheckpointError(f"config: {name} is {_shown(value)}, expected an integer from {low} to {high}")
 
 
+class _FlatLoader(yaml.BaseLoader):
+    """Makes strings, lists and dicts only: no tags, no merge keys, no huge numbers, no deep nesting."""
+
+    def __init__(self, document: bytes) -> None:
+        super().__init__(document)
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        # The scanner's work on a token grows with the depth it is at: stop before a long row of brackets.
+        if self._depth > _MAX_DEPTH:
+            raise yaml.YAMLError(f"nested deeper than {_MAX_DEPTH}")
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
 def _load_mapping(document: bytes) -> Mapping[object, object]:
     try:
-        # BaseLoader makes strings, lists and dicts only: no tags, no merge keys, no huge numbers.
-        root: object = yaml.load(document, Loader=yaml.BaseLoader)  # noqa: S506
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        root: object = yaml.load(document, Loader=_FlatLoader)  # noqa: S506
+    except (yaml.YAMLError, ValueError) as error:
         raise CheckpointError("config: not a readable YAML document") from error
     if not isinstance(root, dict):
         raise CheckpointError("config: not a YAML mapping")

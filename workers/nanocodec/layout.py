@@ -91,9 +91,7 @@ def _conv(name: str, num_inputs: int, num_outputs: int, kernel: int) -> Iterator
     yield from _weight_norm(name, (num_outputs, num_inputs, kernel), num_outputs=num_outputs)
 
 
-def _weight_norm(
-    name: str, weight: tuple[int, int, int], *, num_outputs: int
-) -> Iterator[tuple[str, TensorSpec]]:
+def _weight_norm(name: str, weight: tuple[int, int, int], *, num_outputs: int) -> Iterator[tuple[str, TensorSpec]]:
     yield f"{name}.conv.bias", TensorSpec((num_outputs,))
     yield f"{name}.conv.{MAGNITUDE}", TensorSpec((weight[0], 1, 1))
     yield f"{name}.conv.{DIRECTION}", TensorSpec(weight)

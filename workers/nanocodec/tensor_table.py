@@ -156,12 +156,12 @@ class _Machine:
     def _reduce(self, _: object) -> None:
         arguments = self._stack.pop()
         match self._stack.pop(), arguments:
-            case _Global("collections.OrderedDict"), ():
+            case _Global(name), () if name == _ORDERED_DICT:
                 self._stack.append({})
             case (
-                _Global("torch._utils._rebuild_tensor_v2"),
+                _Global(name),
                 (_Storage() as storage, int(offset), tuple(shape), tuple(stride), *_),
-            ):
+            ) if name == _REBUILD_TENSOR:
                 self._stack.append(
                     StoredTensor(
                         storage=storage.key,

@@ -69,7 +69,7 @@ class TorchFile:
             raise CheckpointError(f"weights: {name} claims another size than its bytes have")
 
     def read(self, stored: StoredTensor, spec: TensorSpec, name: str) -> NDArray[np.generic]:
-        """The tensor, checked before; takes as much memory as `spec` says. Infinities and NaN are an error."""
+        """The tensor, checked before; takes as much memory as `spec` says. Refuses infinities and NaN."""
         dtype = np.dtype(spec.dtype).newbyteorder("<")
         buffer = bytearray(math.prod(spec.shape) * dtype.itemsize)
         self._read_into(self._entries[f"data/{stored.storage}"], stored.offset * dtype.itemsize, buffer, name)

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from shared.errors import GepardError
 from workers.nanocodec.config import CODES_PER_FRAME
 from workers.nanocodec.decoder import CodecDecoder, PastShape
 from workers.nanocodec.quantizer import check_codes
 
 
-class NoFreeSlot(Exception):
+class NoFreeSlot(GepardError):
     """Every slot carries a stream."""
 
 

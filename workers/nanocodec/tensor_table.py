@@ -7,8 +7,7 @@ words, and every other name or opcode is an error. (`torch.load(weights_only=Tru
 allocates what the file asks for, and has had a way round it: CVE-2025-32434.)
 """
 
-import io
-import pickletools
+import pickle  # only for the names of its opcodes
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -65,9 +64,8 @@ def read_tensor_table(pickled: bytes) -> dict[str, StoredTensor]:
 
     Raises CheckpointError for what is no flat state dict of plain tensors.
     """
-    machine = _Machine()
     try:
-        result = machine.run(pickled)
+        result = _Machine(pickled).run()
     except (ValueError, IndexError, KeyError) as error:
         raise CheckpointError("weights: the index (data.pkl) is damaged") from error
     if not isinstance(result, dict):
@@ -81,47 +79,70 @@ def read_tensor_table(pickled: bytes) -> dict[str, StoredTensor]:
 class _Machine:
     """The stack machine of the pickle format, reduced to what a state dict needs."""
 
-    def __init__(self) -> None:
+    def __init__(self, pickled: bytes) -> None:
+        self._input = pickled
+        self._position = 0
         self._stack: list[object] = []
         self._memo: dict[int, object] = {}
-        self._operations: dict[str, Callable[[object], None]] = {
-            "PROTO": lambda _: None,
-            "MARK": lambda _: self._stack.append(_Mark()),
-            "GLOBAL": self._global,
-            "BINPERSID": self._persistent,
-            "REDUCE": self._reduce,
-            "BUILD": self._build,
-            "SETITEM": lambda _: self._set_items([self._stack.pop(-2), self._stack.pop()]),
-            "SETITEMS": lambda _: self._set_items(self._pop_to_mark()),
-            "EMPTY_DICT": lambda _: self._stack.append({}),
-            "NONE": lambda _: self._stack.append(None),
-            "NEWTRUE": lambda _: self._stack.append(True),
-            "NEWFALSE": lambda _: self._stack.append(False),
-            "EMPTY_TUPLE": lambda _: self._stack.append(()),
-            "TUPLE": lambda _: self._stack.append(tuple(self._pop_to_mark())),
-            "TUPLE1": lambda _: self._tuple(1),
-            "TUPLE2": lambda _: self._tuple(2),
-            "TUPLE3": lambda _: self._tuple(3),
+        # By the names of pickle.py: the opcodes of protocol 2 that torch.save emits for a state dict.
+        self._operations: dict[bytes, Callable[[], None]] = {
+            pickle.PROTO: lambda: self._skip(1),
+            pickle.MARK: lambda: self._stack.append(_Mark()),
+            pickle.GLOBAL: self._global,
+            pickle.BINPERSID: self._persistent,
+            pickle.REDUCE: self._reduce,
+            pickle.BUILD: self._build,
+            pickle.SETITEM: lambda: self._set_items([self._stack.pop(-2), self._stack.pop()]),
+            pickle.SETITEMS: lambda: self._set_items(self._pop_to_mark()),
+            pickle.EMPTY_DICT: lambda: self._stack.append({}),
+            pickle.NONE: lambda: self._stack.append(None),
+            pickle.NEWTRUE: lambda: self._stack.append(True),
+            pickle.NEWFALSE: lambda: self._stack.append(False),
+            pickle.BININT1: lambda: self._stack.append(self._unsigned(1)),
+            pickle.BININT2: lambda: self._stack.append(self._unsigned(2)),
+            pickle.BININT: lambda: self._stack.append(self._signed(4)),
+            pickle.LONG1: lambda: self._stack.append(self._signed(self._unsigned(1))),
+            pickle.BINUNICODE: lambda: self._stack.append(self._take(self._unsigned(4)).decode()),
+            pickle.EMPTY_TUPLE: lambda: self._stack.append(()),
+            pickle.TUPLE: lambda: self._stack.append(tuple(self._pop_to_mark())),
+            pickle.TUPLE1: lambda: self._tuple(1),
+            pickle.TUPLE2: lambda: self._tuple(2),
+            pickle.TUPLE3: lambda: self._tuple(3),
+            pickle.BINPUT: lambda: self._put(self._unsigned(1)),
+            pickle.LONG_BINPUT: lambda: self._put(self._unsigned(4)),
+            pickle.BINGET: lambda: self._stack.append(self._memo[self._unsigned(1)]),
+            pickle.LONG_BINGET: lambda: self._stack.append(self._memo[self._unsigned(4)]),
         }
-        for name in ("BININT", "BININT1", "BININT2", "LONG1", "BINUNICODE", "BINFLOAT"):
-            self._operations[name] = self._stack.append
-        for name in ("BINPUT", "LONG_BINPUT"):
-            self._operations[name] = self._put
-        for name in ("BINGET", "LONG_BINGET"):
-            self._operations[name] = lambda index: self._stack.append(self._memo[_integer(index)])
 
-    def run(self, pickled: bytes) -> object:
-        # genops only cuts the bytes into opcodes and their inline arguments.
-        for count, (opcode, argument, _) in enumerate(pickletools.genops(io.BytesIO(pickled))):
-            if count > _MAX_OPCODES:
-                raise CheckpointError(f"weights: the index has more than {_MAX_OPCODES} opcodes")
-            if opcode.name == "STOP":
+    def run(self) -> object:
+        for _ in range(_MAX_OPCODES):
+            opcode = self._take(1)
+            if opcode == pickle.STOP:
                 return self._stack.pop()
-            operation = self._operations.get(opcode.name)
+            operation = self._operations.get(opcode)
             if operation is None:
-                raise CheckpointError(f"weights: the index uses {opcode.name}, which no state dict needs")
-            operation(argument)
-        raise CheckpointError("weights: the index (data.pkl) is truncated")
+                raise CheckpointError(f"weights: the index has opcode {opcode!r}, which no state dict needs")
+            operation()
+        raise CheckpointError(f"weights: the index has more than {_MAX_OPCODES} opcodes")
+
+    def _take(self, size: int) -> bytes:
+        data = self._input[self._position : self._position + size]
+        if len(data) < size:
+            raise ValueError("truncated")
+        self._position += size
+        return data
+
+    def _skip(self, size: int) -> None:
+        self._take(size)
+
+    def _line(self) -> str:
+        return self._take(self._input.index(b"\n", self._position) + 1 - self._position)[:-1].decode()
+
+    def _unsigned(self, size: int) -> int:
+        return int.from_bytes(self._take(size), "little")
+
+    def _signed(self, size: int) -> int:
+        return int.from_bytes(self._take(size), "little", signed=True)
 
     def _pop_to_mark(self) -> list[object]:
         items: list[object] = []
@@ -137,23 +158,23 @@ class _Machine:
         del self._stack[-size:]
         self._stack.append(items)
 
-    def _put(self, index: object) -> None:
-        self._memo[_integer(index)] = self._stack[-1]
+    def _put(self, index: int) -> None:
+        self._memo[index] = self._stack[-1]
 
-    def _global(self, argument: object) -> None:
-        name = str(argument).replace(" ", ".", 1)
+    def _global(self) -> None:
+        name = f"{self._line()}.{self._line()}"
         if name not in (_ORDERED_DICT, _REBUILD_TENSOR) and name not in _DTYPES:
             raise CheckpointError(f"weights: the index asks for {name[:120]!r}; only plain tensors are read")
         self._stack.append(_Global(name))
 
-    def _persistent(self, _: object) -> None:
+    def _persistent(self) -> None:
         match self._stack.pop():
             case ("storage", _Global(name), str(key), str(), int(size)) if name in _DTYPES:
                 self._stack.append(_Storage(key, size, _DTYPES[name]))
             case _:
                 raise CheckpointError("weights: a reference in the index is not to a tensor's bytes")
 
-    def _reduce(self, _: object) -> None:
+    def _reduce(self) -> None:
         arguments = self._stack.pop()
         match self._stack.pop(), arguments:
             case _Global(name), () if name == _ORDERED_DICT:
@@ -175,7 +196,7 @@ class _Machine:
             case _:
                 raise CheckpointError("weights: the index makes a call that no plain tensor needs")
 
-    def _build(self, _: object) -> None:
+    def _build(self) -> None:
         # A module's state dict carries version numbers as an attribute; they say nothing about the tensors.
         attributes = self._stack.pop()
         if not isinstance(attributes, dict) or not isinstance(self._stack[-1], dict):

@@ -170,6 +170,14 @@ def test_the_store_keeps_its_address(decoder):
     assert streaming._store.data_ptr() == address
 
 
+def test_a_step_reads_nothing_back_from_the_device(tiny_archive_path):
+    """Tensors on the meta device have no values: reading one, as a wait for a GPU does, is an error."""
+    archive = read_archive(tiny_archive_path, parts=["audio_decoder"])
+    streaming = StreamingDecoder(CodecDecoder(archive).to("meta"), num_slots=2)
+    codes = torch.zeros(2, 32, 3, dtype=torch.int64, device="meta")
+    assert streaming.advance(codes, torch.zeros(2, dtype=torch.int64, device="meta")).shape == (2, 3072)
+
+
 def test_a_refused_step_leaves_the_streams_as_they_were(decoder):
     codes = _codes(2, seed=8)[None]
     streaming = StreamingDecoder(decoder, num_slots=2)

@@ -52,7 +52,8 @@ def write_random_codec(path: Path, *, decoder_channels: int = 864, encoder_chann
 
 def _random(name: str, spec: TensorSpec, generator: torch.Generator) -> Tensor:
     if name.endswith(MAGNITUDE):
-        return torch.ones(spec.shape)  # neither silence nor clipping at the end of the decoder
+        # Neither silence nor clipping after all layers; the decoder's snake adds power, the encoder has none.
+        return torch.full(spec.shape, 0.6 if name.startswith("audio_decoder.") else 1.0)
     if name.endswith("alpha"):
         return 0.5 + torch.rand(spec.shape, generator=generator)
     scale = 0.02 if name.endswith("bias") else 1.0

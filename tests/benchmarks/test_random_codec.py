@@ -4,10 +4,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs PyTorch: make test-gepard")
 
-from benchmarks.random_codec import write_random_codec  # noqa: E402
-from workers.nanocodec.archive import read_archive  # noqa: E402
-from workers.nanocodec.decoder import CodecDecoder  # noqa: E402
-from workers.nanocodec.encoder import CodecEncoder  # noqa: E402
+from benchmarks.random_codec import write_random_codec
+from workers.nanocodec.archive import read_archive
+from workers.nanocodec.decoder import CodecDecoder
+from workers.nanocodec.encoder import CodecEncoder
 
 
 def test_a_small_random_archive_encodes_and_decodes(tmp_path):

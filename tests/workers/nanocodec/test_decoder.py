@@ -4,9 +4,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs PyTorch: make test-gepard")
 
-from workers.nanocodec.archive import read_archive  # noqa: E402
-from workers.nanocodec.decoder import CodecDecoder  # noqa: E402
-from workers.nanocodec.quantizer import unpack  # noqa: E402
+from workers.nanocodec.archive import read_archive
+from workers.nanocodec.decoder import CodecDecoder
+from workers.nanocodec.quantizer import unpack
 
 # The reference waveforms have rms 0.25. Rounding alone, measured against float64, is 2e-6.
 _TOLERANCE = 1e-5

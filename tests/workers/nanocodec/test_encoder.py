@@ -4,9 +4,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs PyTorch: make test-gepard")
 
-from workers.nanocodec.archive import read_archive  # noqa: E402
-from workers.nanocodec.encoder import CodecEncoder  # noqa: E402
-from workers.nanocodec.quantizer import pack  # noqa: E402
+from workers.nanocodec.archive import read_archive
+from workers.nanocodec.encoder import CodecEncoder
+from workers.nanocodec.quantizer import pack
 
 _CLIPS = [1, 1023, 1024, 1025, 5000, 22050, 40000]
 

@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs PyTorch: make test-gepard")
 
-from workers.nanocodec.quantizer import Dequantizer, check_codes, pack, quantize, unpack  # noqa: E402
+from workers.nanocodec.quantizer import Dequantizer, check_codes, pack, quantize, unpack
 
 
 def _frames(num_frames=50, seed=3):

@@ -220,7 +220,7 @@ def test_a_decoder_without_slots_is_refused(decoder):
         StreamingDecoder(decoder, num_slots=0)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU: make test-gepard there")
+@pytest.mark.gpu
 def test_a_step_can_be_captured_in_a_cuda_graph(tiny_archive_path):
     decoder = CodecDecoder(read_archive(tiny_archive_path, parts=["audio_decoder"])).cuda()
     codes = _codes(8, seed=9)

@@ -49,7 +49,8 @@ class EngineInfo(_Wire, frozen=True, kw_only=True):
 
     `languages` and `scripts`: BCP-47 primary tags and Unicode script names the engine can speak.
     `capacity`: streams at once in one worker. `can_resume`: a failed reply can be continued on another
-    worker. `frame_s`: seconds of audio in one model frame (the unit of `output_tokens`).
+    worker. `frame_s`: seconds of audio in one model frame (the unit of `output_tokens`). A speaker profile
+    fits the `revision` and `compressor_revision` it was made with; the latter is empty without `can_clone`.
     """
 
     model: str
@@ -64,6 +65,7 @@ class EngineInfo(_Wire, frozen=True, kw_only=True):
     can_guide: bool
     can_resume: bool
     capacity: int
+    compressor_revision: str = ""
 
 
 # --- A job ---------------------------------------------------------------------------------------------
@@ -82,7 +84,17 @@ class PresetVoice(_Wire, tag="preset", frozen=True, kw_only=True):
     name: str
 
 
-Voice = PresetVoice
+class ClipVoice(_Wire, tag="clip", frozen=True, kw_only=True):
+    """A voice by its reference clip.
+
+    `sha256`: shared.clip.Clip.sha256 of the decoded clip, already cut to the length that may be used; names
+    never identify a clip.
+    """
+
+    sha256: str
+
+
+Voice = PresetVoice | ClipVoice
 
 
 UncondMode = Literal["empty_text", "audio_only"]

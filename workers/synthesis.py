@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 
 from shared.broker import keys
 from shared.broker.events import ClientTooSlow, ReplyGone, ReplyWriter
-from shared.contracts import Audio, Done, Failed, SpeechJob, Started, Timings, Usage, WorkerId
+from shared.contracts import Audio, Done, Failed, PresetVoice, SpeechJob, Started, Timings, Usage, WorkerId
 from shared.errors import EngineBroken, EngineError
 from shared.settings import LimitsSettings
 from shared.telemetry import get_logger
@@ -222,6 +222,8 @@ class SpeechService:
 
 async def _chunks(engine: Engine, job: SpeechJob) -> AsyncGenerator[PcmChunk, None]:
     """The PCM of all segments, in order."""
+    if not isinstance(job.voice, PresetVoice):
+        raise EngineError("no speaker profile of the clip is at hand")
     for index, segment in enumerate(job.segments):
         request = SynthesisRequest(
             segment=segment,

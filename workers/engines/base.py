@@ -2,14 +2,49 @@
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.contracts import EngineInfo, Sampling, Segment, Voice
+from shared.clip import Clip
+from shared.contracts import EngineInfo, PresetVoice, Sampling, Segment
 
 Samples = NDArray[np.float32]
+
+ProfileKind = Literal["cloned", "matched"]
+"""`cloned`: the model speaks in the clip's voice. `matched`: it imitates pitch, timbre and pace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeakerProfile:
+    """What an engine makes of a clip, once; only engines of both revisions can read the payload."""
+
+    model_revision: str
+    compressor_revision: str
+    kind: ProfileKind
+    payload: bytes
+
+    def to_bytes(self) -> bytes:
+        """For caches; msgpack."""
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read what `to_bytes` wrote. Raises ValueError for anything else."""
+        try:
+            return msgspec.msgpack.decode(data, type=cls)
+        except msgspec.MsgspecError as error:
+            raise ValueError(f"no speaker profile: {error}") from error
+
+    def fits(self, info: EngineInfo) -> bool:
+        """Whether an engine with these facts can speak with it."""
+        return (self.model_revision, self.compressor_revision) == (info.revision, info.compressor_revision)
+
+
+Speaker = PresetVoice | SpeakerProfile
+"""Whose voice a request is spoken in: one the engine has of itself, or one made of a clip."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +52,7 @@ class SynthesisRequest:
     """One segment to speak. The same request gives the same samples (`seed` decides every draw)."""
 
     segment: Segment
-    voice: Voice
+    voice: Speaker
     language: str | None
     seed: int
     sampling: Sampling
@@ -51,6 +86,14 @@ class Engine(Protocol):
 
     async def stop(self) -> None:
         """Free everything; running requests have been cancelled before."""
+        ...
+
+    async def profile(self, clip: Clip) -> SpeakerProfile:
+        """Make a voice of a clip; never blocks the event loop, and running requests hardly wait for it.
+
+        The same clip gives the same profile. Raises shared.errors.EngineError without `info.can_clone` or
+        when the clip cannot be used.
+        """
         ...
 
     def synthesize(self, request: SynthesisRequest) -> AsyncGenerator[PcmChunk, None]:

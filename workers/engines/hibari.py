@@ -14,9 +14,10 @@ from importlib.metadata import version
 import numpy as np
 from hibari import Hibari
 
-from shared.contracts import EngineInfo, TextBudget
+from shared.clip import Clip
+from shared.contracts import EngineInfo, PresetVoice, TextBudget
 from shared.errors import EngineError
-from workers.engines.base import PcmChunk, SynthesisRequest
+from workers.engines.base import PcmChunk, SpeakerProfile, SynthesisRequest
 from workers.engines.hibari_finish import level, pause, trim
 from workers.engines.hibari_text import Piece, pieces
 from workers.engines.hibari_vocoder import FRAME_SAMPLES, SAMPLE_RATE_HZ, VoiceShape, render
@@ -79,10 +80,16 @@ class HibariEngine:
         if pool is not None:
             await asyncio.to_thread(pool.shutdown, cancel_futures=True)
 
+    async def profile(self, clip: Clip) -> SpeakerProfile:
+        """Refuse: it has its presets only."""
+        raise EngineError(f"{self._info.model} makes no voice of a clip of {clip.duration_s:.1f} s")
+
     async def synthesize(self, request: SynthesisRequest) -> AsyncGenerator[PcmChunk, None]:
         """Speak one segment, one chunk a piece. A cancel lets the running call end and drops its result."""
         if self._pool is None or self._model is None:
             raise EngineError("the engine is not started")
+        if not isinstance(request.voice, PresetVoice):
+            raise EngineError(f"{self._info.model} speaks with its presets only")
         shape = SHAPES.get(request.voice.name)
         if shape is None:
             raise EngineError(f"no preset {request.voice.name!r}; there are {', '.join(SHAPES)}")

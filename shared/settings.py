@@ -88,6 +88,24 @@ class LimitsSettings(_Section, frozen=True, kw_only=True):
     max_attempts: Positive = 3
 
 
+class ClipsSettings(_Section, frozen=True, kw_only=True):
+    """Reference clips: what may be uploaded, how it is decoded, where it is kept.
+
+    `s3_bucket` empty: the data folder. Credentials of the store come from its own variables (AWS_*).
+    """
+
+    max_upload_bytes: Positive = 10 * 1024 * 1024
+    max_decoded_s: Seconds = 600.0
+    decode_timeout_s: Seconds = 30.0
+    decode_memory_bytes: Annotated[int, Meta(ge=320 * 1024 * 1024)] = 640 * 1024 * 1024
+    max_decoders: Positive = 2
+    max_waiting: Positive = 8
+    s3_bucket: str = ""
+    s3_prefix: str = ""
+    s3_endpoint: str = ""
+    s3_region: str = ""
+
+
 class WorkerSettings(_Section, frozen=True, kw_only=True):
     """One worker process. `capacity` and `threads` null: what the engine advises."""
 
@@ -121,6 +139,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     redis: RedisSettings = RedisSettings()
     generation: GenerationSettings = GenerationSettings()
     limits: LimitsSettings = LimitsSettings()
+    clips: ClipsSettings = ClipsSettings()
     worker: WorkerSettings = WorkerSettings()
     log: LogSettings = LogSettings()
 

@@ -18,7 +18,7 @@ def make_engine(settings: Settings) -> Engine:
     """The engine that `worker.engine` names; only its own libraries are imported."""
     from workers.engines.hibari import HibariEngine  # noqa: PLC0415
 
-    return HibariEngine(threads=settings.worker.threads)
+    return HibariEngine(num_threads=settings.worker.threads)
 
 
 @click.command()

@@ -75,8 +75,10 @@ class HandOverWorker(Worker):
                 log.warning("queue_poll_failed", error=type(error).__name__)
                 await asyncio.sleep(_RETRY_S)
                 continue
+            # Not wait_for: before Python 3.12 it loses a cancel that comes together with the wake.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self.poll_delay_s)
+                async with asyncio.timeout(self.poll_delay_s):
+                    await self._wake.wait()
 
     async def run_job(self, job_id: str, score: int) -> None:
         """Run arq's own part, then keep the slot until the stream has ended."""

@@ -8,10 +8,12 @@ those already delivered.
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol, assert_never
+from typing import Protocol, assert_never, cast
 
 import av
 import numpy as np
+from av.audio.stream import AudioStream
+from av.codec.context import Flags
 from numpy.typing import NDArray
 
 from shared.formats import AudioFormat, wav_header
@@ -107,13 +109,16 @@ class CodecEncoder:
             # bitexact: no version strings, and a fixed Ogg serial number instead of a random one.
             container_options={"fflags": "+bitexact", "flush_packets": "1", **settings.container_options},
         )
-        self._stream = self._container.add_stream(
-            settings.codec, rate=sample_rate_hz, layout="mono", options=settings.codec_options
+        self._stream = cast(
+            "AudioStream",
+            self._container.add_stream(
+                settings.codec, rate=sample_rate_hz, layout="mono", options=settings.codec_options
+            ),
         )
         if settings.bit_rate is not None:
             self._stream.bit_rate = settings.bit_rate
         self._stream.codec_context.time_base = Fraction(1, sample_rate_hz)
-        self._stream.codec_context.flags |= av.codec.context.Flags.bitexact
+        self._stream.codec_context.flags |= Flags.bitexact
         self._container.start_encoding()
 
     def encode(self, samples: Samples) -> list[bytes]:
@@ -181,7 +186,8 @@ def _clean(samples: Samples) -> Samples:
 
 def _to_int16(samples: Samples) -> NDArray[np.int16]:
     """Round to 16 bits; full scale is 32768, as decoders divide by it. No dither: equal bytes matter more."""
-    return np.clip(np.rint(_clean(samples) * 32768.0), -32768, 32767).astype("<i2")
+    integers: NDArray[np.int16] = np.clip(np.rint(_clean(samples) * 32768.0), -32768, 32767).astype("<i2")
+    return integers
 
 
 def _mp3(sample_rate_hz: int) -> CodecSettings:

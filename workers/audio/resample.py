@@ -1,6 +1,7 @@
 """Change the sample rate of a stream."""
 
 from fractions import Fraction
+from typing import cast
 
 import av
 import av.filter
@@ -69,7 +70,7 @@ class Resampler:
                 frame = self._sink.pull()
             except (av.BlockingIOError, av.EOFError):
                 break
-            ready.append(frame.to_ndarray().reshape(-1))
+            ready.append(cast("Samples", cast("av.AudioFrame", frame).to_ndarray().reshape(-1)))
         output = np.concatenate(ready) if ready else np.zeros(0, np.float32)
         self._num_output += len(output)
         return output

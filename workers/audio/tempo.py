@@ -46,7 +46,8 @@ class Tempo:
         self._num_input = 0
         self._num_output = 0
         self._num_windows = 0
-        self._template: Samples | None = None  # what would follow the last window in the input
+        # What would follow the last window in the input.
+        self._template: Samples = np.zeros(2 * self._hop, np.float32)
         self._overlap: Samples = np.zeros(self._hop, np.float32)
 
     def process(self, samples: Samples) -> Samples:
@@ -77,7 +78,7 @@ class Tempo:
             nominal = round(self._num_windows * hop * self._speed) - hop - self._input_start
             if nominal + seek + 3 * hop > len(self._input):
                 break
-            start = nominal + (0 if self._template is None else self._best_offset(nominal))
+            start = nominal + (self._best_offset(nominal) if self._num_windows > 0 else 0)
             window = self._input[start : start + 2 * hop] * self._window
             if self._num_windows > 0:  # the first half-window lies before time 0
                 ready.append(self._overlap + window[:hop])

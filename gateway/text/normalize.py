@@ -1,0 +1,38 @@
+"""Written text -> speakable text: cleaned for every language, expanded into words for English."""
+
+import re
+
+from gateway.text.clean import clean, drop_signs
+from gateway.text.english import abbreviations, codes, dates, numbers, operators, quantities, symbols, web
+from gateway.text.speakable import foreign_script
+
+# The order matters: each pass claims its tokens before a later, more general one could take a part of them.
+_PASSES = (
+    web.expand,
+    codes.expand,
+    abbreviations.expand,
+    dates.expand,
+    operators.expand,
+    quantities.expand,
+    numbers.expand,
+    symbols.expand,
+)
+
+
+def normalize(text: str, *, language: str | None) -> str:
+    """Text as it is read aloud, "" if there is nothing to read.
+
+    `language` is a BCP-47 tag. English is expanded into words, and so is text without a language tag unless
+    most of its letters are not Latin. Any other text is cleaned only. Line ends that remain are structure.
+    """
+    text = clean(text)
+    if _is_english(text, language):
+        for expand in _PASSES:
+            text = expand(text)
+    return drop_signs(text)
+
+
+def _is_english(text: str, language: str | None) -> bool:
+    if language is None:
+        return foreign_script(text, ("Latin",)) is None
+    return re.split(r"[-_]", language.lower(), maxsplit=1)[0] in {"en", "eng", ""}

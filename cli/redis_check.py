@@ -1,7 +1,7 @@
 """Say plainly that a Redis cannot be used, before anything is built on it."""
 
 import asyncio
-from urllib.parse import urlsplit
+import re
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -32,6 +32,4 @@ async def require_redis(url: str) -> None:
 
 def without_password(url: str) -> str:
     """A URL that may be shown."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=host, query="").geturl()
+    return re.sub(r"\?.*", "", re.sub(r"//.*@", "//", url))

@@ -11,14 +11,17 @@ from arq.connections import ArqRedis
 
 from gateway.errors import ApiError
 from shared.broker.events import ReplyReader
-from shared.broker.heartbeat import Fleet
+from shared.broker.heartbeat import INTERVAL_S, Fleet
 from shared.broker.queue import JobQueue
 from shared.contracts import Audio, Done, Failed, ResumePoint, SpeechJob, Started, WorkerId
 from shared.settings import LimitsSettings
 from shared.telemetry import get_logger
 
 # A silent read returns after this long, so that the watch over the worker runs at least so often.
-_BLOCK_MS = 500
+_BLOCK_MS = 250
+
+# A worker that gave a sign this lately may be too new for the gateway's picture of the fleet.
+_RECENT_SIGN_S = 2 * INTERVAL_S
 
 # An attempt that left the queue, or was claimed, without a sign of its worker for this long is lost: the
 # hand-over takes milliseconds.
@@ -39,7 +42,7 @@ class Reply:
         self._fleet = fleet
         self._limits = limits
         self._reader = self._new_reader()
-        self._began = time.monotonic()
+        self._began = self._last_sign = time.monotonic()
         self._worker: WorkerId | None = None
         self._unclaimed_since: float | None = None
         self._packets = 0
@@ -54,12 +57,17 @@ class Reply:
         await self._queue.enqueue(self._job)
 
     async def read(self) -> list[Audio | Done]:
-        """What came next; empty after half a second of silence.
+        """What came next; may be empty, at the latest after a quarter of a second of silence.
 
         Raises ApiError when the reply cannot be finished, ReplyGap when an event is missing.
         """
+        arrived = await self._reader.read(_BLOCK_MS)
+        if not arrived:
+            await self._check()
+            return []
+        self._last_sign = time.monotonic()
         events: list[Audio | Done] = []
-        for event in await self._reader.read(_BLOCK_MS):
+        for event in arrived:
             match event:
                 case Started():
                     self._worker = event.worker
@@ -76,8 +84,6 @@ class Reply:
                         raise ApiError(code, message)
                     await self._next_attempt(code)
                     return events
-        if not events:
-            await self._check()
         return events
 
     async def touch(self) -> None:
@@ -98,7 +104,7 @@ class Reply:
         """Called in silence: is somebody still working on it?"""
         now = time.monotonic()
         if self._worker is not None:
-            if not self._fleet.is_alive(self._worker):
+            if now - self._last_sign > _RECENT_SIGN_S and not self._fleet.is_alive(self._worker):
                 await self._next_attempt("worker_lost")
             return
         if now - self._began > self._limits.first_event_timeout_s and not self.started:

@@ -11,7 +11,21 @@ OPENAI_NAMES = (
 
 # The OpenAI names on the embedded engine's presets, by the character of the voice they stand for.
 BUILT_IN: Mapping[str, Mapping[str, str]] = {
-    "hibari": {},
+    "hibari": {
+        "alloy": "rowan",
+        "ash": "birch",
+        "ballad": "maple",
+        "cedar": "harbor",
+        "coral": "heart",
+        "echo": "flint",
+        "fable": "reed",
+        "marin": "clover",
+        "nova": "linnet",
+        "onyx": "granite",
+        "sage": "willow",
+        "shimmer": "robin",
+        "verse": "walnut",
+    },
 }
 
 

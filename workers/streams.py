@@ -37,6 +37,7 @@ class StreamSupervisor:
             await asyncio.wait([task])
 
     def cancel_all(self) -> None:
-        """Stop every stream."""
+        """Stop every stream that is not stopping yet: a second cancel would break into its clean-up."""
         for task in self._tasks.values():
-            task.cancel()
+            if not task.cancelling():
+                task.cancel()

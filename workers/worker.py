@@ -65,6 +65,10 @@ class HandOverWorker(Worker):
         """Look at the queue now."""
         self._wake.set()
 
+    def running(self) -> set[asyncio.Task[None]]:
+        """Jobs being handed over and jobs whose streams have not ended."""
+        return {task for task in self.tasks.values() if not task.done()}
+
     async def main(self) -> None:
         """Pick jobs until cancelled; a lost connection to Redis is waited out."""
         while True:
@@ -158,7 +162,11 @@ async def _serve(
         await asyncio.wait([*background, *ending], return_when=asyncio.FIRST_COMPLETED)
         # Pick nothing new, and let the running streams end while the heartbeat still says we live.
         worker.allow_pick_jobs = False
-        await _drain(worker, streams, service, 0.0 if service.broken.is_set() else settings.worker.drain_s)
+        running = worker.running()
+        if running and not service.broken.is_set():
+            await asyncio.wait(running, timeout=settings.worker.drain_s)
+        service.stopping = True
+        await _end_streams(worker, streams)
         for task in background:
             if task.done():
                 task.result()
@@ -168,20 +176,16 @@ async def _serve(
         for task in (*background, *ending):
             task.cancel()
         await asyncio.wait([*background, *ending])
+        await _end_streams(worker, streams)
         await _say_goodbye(redis, worker_id)
         log.info("worker_stopped", worker=worker_id)
 
 
-async def _drain(worker: HandOverWorker, streams: StreamSupervisor, service: SpeechService, drain_s: float) -> None:
-    """Wait for jobs being handed over and for their streams; after `drain_s` the streams are stopped."""
-    late = {task for task in worker.tasks.values() if not task.done()}
-    if late and drain_s > 0:
-        _, late = await asyncio.wait(late, timeout=drain_s)
-    service.stopping = True
-    while late:
-        # Again and again: a job still being handed over begins its stream after the first round.
+async def _end_streams(worker: HandOverWorker, streams: StreamSupervisor) -> None:
+    """Stop what runs, and jobs still being handed over: their streams begin after the first round."""
+    while running := worker.running():
         streams.cancel_all()
-        _, late = await asyncio.wait(late, timeout=0.1)
+        await asyncio.wait(running, timeout=0.1)
 
 
 async def _beat(redis: ArqRedis, report: Callable[[], Heartbeat], service: SpeechService) -> None:

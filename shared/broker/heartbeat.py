@@ -18,8 +18,8 @@ from shared.contracts import EngineInfo, Heartbeat, WorkerId
 from shared.telemetry import get_logger
 
 INTERVAL_S = 0.4
-TTL_MS = 1400
-"""A lost worker is known after TTL + one refresh of the gateway: under 2 s."""
+TTL_MS = 1200
+"""A lost worker is known after its life, one refresh and one silent read of the gateway: under 2 s."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Heartbeat)

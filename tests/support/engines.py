@@ -31,15 +31,20 @@ def engine_info(*, model: str = "tone", capacity: int = 8, can_resume: bool = Tr
 
 
 class ToneEngine:
-    """Speaks 50 ms of tone per character, one chunk per character; every hook can be replaced.
+    """Speaks 50 ms of tone for each `chunk_chars` characters, a chunk each.
 
     `step` runs before each chunk: sleep in it, raise in it, or wait for an event.
     """
 
     def __init__(
-        self, info: EngineInfo | None = None, *, step: Callable[[SynthesisRequest, int], object] | None = None
+        self,
+        info: EngineInfo | None = None,
+        *,
+        step: Callable[[SynthesisRequest, int], object] | None = None,
+        chunk_chars: int = 1,
     ) -> None:
         self._info = info or engine_info()
+        self._chunk_chars = chunk_chars
         self.step = step
         self.requests: list[SynthesisRequest] = []
         self.steps = 0
@@ -59,7 +64,7 @@ class ToneEngine:
         self.requests.append(request)
         self.running += 1
         try:
-            for index in range(len(request.segment.text)):
+            for index in range(0, len(request.segment.text), self._chunk_chars):
                 self.steps += 1
                 if self.step is not None and asyncio.iscoroutine(pause := self.step(request, index)):
                     await pause

@@ -43,6 +43,7 @@ class Stack:
     redis: ArqRedis
     url: str = ""
     workers: list[RunningWorker] = field(default_factory=list)
+    engine: Engine | None = None
 
     async def start_worker(self, engine: Engine) -> RunningWorker:
         """Start a worker and wait until a gateway would see it."""

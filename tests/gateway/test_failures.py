@@ -1,0 +1,207 @@
+"""Failures after the request was accepted: before the first byte an error, after it a cut, or another worker."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+from msgspec.structs import replace
+
+from shared.errors import EngineError
+from shared.settings import LimitsSettings
+from tests.support.engines import ToneEngine, engine_info
+from tests.support.stack import running_stack
+from tests.support.waiting import eventually
+
+TEXT = "one two three four five six seven eight nine"
+REQUEST = {"model": "tts-1", "input": TEXT, "voice": "low", "response_format": "pcm", "seed": 5}
+
+
+def fails_at(step_index):
+    def step(request, index):
+        if index == step_index:
+            raise EngineError("the secret inside")
+        return asyncio.sleep(0.01)
+
+    return step
+
+
+async def test_before_the_first_byte_is_an_error_answer(settings):
+    async with running_stack(settings, ToneEngine(step=fails_at(0))) as stack, stack.client() as client:
+        response = await client.post("/v1/audio/speech", json=REQUEST)
+    assert response.status_code == 500
+    assert response.json()["error"]["code"] == "engine_error"
+    assert "secret" not in response.text
+
+
+async def test_after_the_first_byte_cuts_the_connection(settings):
+    async with running_stack(settings, ToneEngine(step=fails_at(20))) as stack, stack.client() as client:
+        with pytest.raises(httpx.RemoteProtocolError):
+            async with client.stream("POST", "/v1/audio/speech", json=REQUEST) as response:
+                assert response.status_code == 200
+                async for _ in response.aiter_bytes():
+                    pass
+
+
+async def test_after_the_first_byte_of_sse_is_an_error_event_without_done(settings):
+    async with running_stack(settings, ToneEngine(step=fails_at(20))) as stack, stack.client() as client:
+        response = await client.post("/v1/audio/speech", json={**REQUEST, "stream_format": "sse"})
+    events = [json.loads(line.removeprefix("data: ")) for line in response.text.split("\n\n") if line]
+    assert events[-1]["error"]["code"] == "engine_error"
+    assert not any(event.get("type") == "speech.audio.done" for event in events)
+
+
+async def whole_reply(settings) -> bytes:
+    async with running_stack(settings, ToneEngine()) as stack, stack.client() as client:
+        return (await client.post("/v1/audio/speech", json=REQUEST)).content
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+async def test_a_reply_whose_worker_goes_is_finished_by_another_and_stays_one_stream(settings, how):
+    expected = await whole_reply(settings)
+    settings = replace(settings, worker=replace(settings.worker, drain_s=0))
+    first, second = [ToneEngine(step=lambda request, index: asyncio.sleep(0.02)) for _ in range(2)]
+    async with running_stack(settings, first) as stack, stack.client() as client:
+        async with client.stream("POST", "/v1/audio/speech", json=REQUEST) as response:
+            body = response.aiter_raw()
+            received = await anext(body)
+            await stack.start_worker(second)
+            await getattr(stack.workers[0], how)()
+            async for data in body:
+                received += data
+    assert received == expected
+    assert len(first.requests) == len(second.requests) == 1
+
+
+async def test_an_engine_that_cannot_resume_does_not_start_again_after_the_first_byte(settings):
+    settings = replace(settings, worker=replace(settings.worker, drain_s=0))
+    info = engine_info(can_resume=False)
+    first, second = [ToneEngine(info, step=lambda request, index: asyncio.sleep(0.02)) for _ in range(2)]
+    async with running_stack(settings, first) as stack, stack.client() as client:
+        with pytest.raises(httpx.RemoteProtocolError):
+            async with client.stream("POST", "/v1/audio/speech", json=REQUEST) as response:
+                body = response.aiter_raw()
+                await anext(body)
+                await stack.start_worker(second)
+                await stack.workers[0].kill()
+                async for _ in body:
+                    pass
+    assert second.requests == []
+
+
+async def test_a_reply_that_has_lost_its_only_worker_ends_in_time(settings):
+    limits = LimitsSettings(max_attempts=1)
+    settings = replace(settings, limits=limits, worker=replace(settings.worker, drain_s=0))
+    engine = ToneEngine(step=lambda request, index: asyncio.sleep(3600))
+    async with running_stack(settings, engine) as stack, stack.client() as client:
+        asking = asyncio.create_task(client.post("/v1/audio/speech", json=REQUEST))
+        await eventually(lambda: engine.running)
+        await stack.workers[0].kill()
+        response = await asyncio.wait_for(asking, 5)
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "worker_lost")
+    assert response.headers["retry-after"]
+
+
+async def test_a_job_that_was_claimed_and_lost_in_the_hand_over_is_given_to_another_worker(settings):
+    """The worker died between taking the job and saying so."""
+    engine = ToneEngine()
+    async with running_stack(settings) as stack, stack.client() as client:
+        # A worker seen by the gateway, so that the request is admitted, that never takes a job.
+        busy = ToneEngine(engine_info(capacity=1), step=lambda request, index: asyncio.sleep(3600))
+        ghost = await stack.start_worker(busy)
+        await stack.ready()
+        blocking = asyncio.create_task(client.post("/v1/audio/speech", json=REQUEST))
+        await eventually(lambda: busy.running)
+        asking = asyncio.create_task(client.post("/v1/audio/speech", json=REQUEST))
+        (name,) = await eventually(lambda: stack.redis.zrange("gepard:queue:tone", 0, -1))
+        await stack.redis.zrem("gepard:queue:tone", name)
+        await stack.start_worker(engine)
+        response = await asyncio.wait_for(asking, 10)
+        blocking.cancel()
+        await ghost.kill()
+    assert response.status_code == 200
+    assert len(engine.requests) == 1
+
+
+async def _queue_length(stack, wanted):
+    return await stack.redis.zcard("gepard:queue:tone") == wanted
+
+
+async def test_a_request_that_no_worker_takes_in_time_is_refused_with_a_time_to_retry(settings):
+    settings = replace(settings, limits=LimitsSettings(first_event_timeout_s=0.5))
+    engine = ToneEngine(engine_info(capacity=1), step=lambda request, index: asyncio.sleep(3600))
+    async with running_stack(settings, engine) as stack, stack.client() as client:
+        blocking = asyncio.create_task(client.post("/v1/audio/speech", json=REQUEST))
+        await eventually(lambda: engine.running)
+        response = await client.post("/v1/audio/speech", json=REQUEST)
+        assert (response.status_code, response.json()["error"]["code"]) == (503, "server_overloaded")
+        assert response.headers["retry-after"]
+        blocking.cancel()
+
+
+async def test_a_full_line_refuses_at_once(settings):
+    settings = replace(settings, limits=LimitsSettings(max_pending=2))
+    engine = ToneEngine(engine_info(capacity=1), step=lambda request, index: asyncio.sleep(3600))
+    async with running_stack(settings, engine) as stack, stack.client() as client:
+        waiting = [asyncio.create_task(client.post("/v1/audio/speech", json=REQUEST)) for _ in range(2)]
+        await eventually(lambda: engine.running)
+        await eventually(lambda: _queue_length(stack, 1))
+        response = await client.post("/v1/audio/speech", json=REQUEST)
+        assert (response.status_code, response.json()["error"]["code"]) == (503, "server_overloaded")
+        for task in waiting:
+            task.cancel()
+
+
+async def test_without_a_worker_the_answer_says_so(settings):
+    async with running_stack(settings) as stack, stack.client() as client:
+        response = await client.post("/v1/audio/speech", json=REQUEST)
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "model_unavailable")
+
+
+async def test_more_unread_audio_than_the_bound_cuts_the_connection(settings):
+    """A client that reads nothing while the engine runs on."""
+    settings = replace(settings, limits=LimitsSettings(stream_max_bytes=2_000_000))
+    engine = ToneEngine(chunk_chars=1)
+    async with running_stack(settings, engine) as stack, stack.client() as client:
+        request = {**REQUEST, "input": "word " * 800, "sample_rate": 48000, "speed": 0.25}
+        async with client.stream("POST", "/v1/audio/speech", json=request) as response:
+            body = response.aiter_raw()
+            await anext(body)
+            await eventually(lambda: engine.requests and not engine.running, within_s=60)
+            with pytest.raises(httpx.RemoteProtocolError):
+                async for _ in body:
+                    pass
+
+
+async def test_a_client_that_pauses_gets_every_byte_and_holds_nobody_up(settings):
+    """O13: https://github.com/XCQ0607/lxserver/pull/287"""
+    settings = replace(settings, limits=LimitsSettings(reply_ttl_s=5))
+    request = {**REQUEST, "input": "word " * 800, "response_format": "wav"}
+    async with running_stack(settings, ToneEngine(chunk_chars=10)) as stack, stack.client() as client:
+        expected = (await client.post("/v1/audio/speech", json=request)).content
+        async with client.stream("POST", "/v1/audio/speech", json=request) as response:
+            body = response.aiter_raw()
+            received = await anext(body)
+            await asyncio.sleep(8)  # longer than an unread reply lives without its gateway
+            other = await client.post("/v1/audio/speech", json=REQUEST)
+            assert other.status_code == 200
+            async for data in body:
+                received += data
+    assert received == expected
+
+
+async def test_a_client_that_takes_nothing_for_too_long_is_cut(settings):
+    settings = replace(settings, limits=LimitsSettings(client_stall_timeout_s=0.5))
+    request = {**REQUEST, "input": "word " * 800, "response_format": "wav", "sample_rate": 48000}
+    async with running_stack(settings, ToneEngine(chunk_chars=1)) as stack, stack.client() as client:
+        async with client.stream("POST", "/v1/audio/speech", json=request) as response:
+            body = response.aiter_raw()
+            await anext(body)
+            await eventually(lambda: _no_reply_left(stack), within_s=30)
+            with pytest.raises(httpx.RemoteProtocolError):
+                async for _ in body:
+                    pass
+
+
+async def _no_reply_left(stack):
+    return not any(name.startswith("gepard:reply:") for name in await stack.keys())

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli.main import main
-from tests.support.gepard import VOICE, command, environment, wait_until
+from tests.support.gepard import command, environment, wait_until
 from tests.support.http_server import answering
 
 TEXT = "Good morning."
@@ -23,7 +23,7 @@ def say(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Say:
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: object, **options: object) -> Result:
-        env = {"GEPARD_SERVER_PORT": str(urlsplit(url).port), "GEPARD_DEFAULT_VOICE": VOICE}
+        env = {"GEPARD_SERVER_PORT": str(urlsplit(url).port)}
         return CliRunner(env=env).invoke(main, ["say", *map(str, arguments)], **options)  # type: ignore[arg-type]
 
     return run
@@ -176,7 +176,7 @@ def test_a_reader_that_has_enough_ends_it_in_silence(url: str, tmp_path: Path):
 
 
 def test_ctrl_c_leaves_no_file(url: str, tmp_path: Path):
-    text = " ".join(f"This is sentence number {count}." for count in range(150))
+    text = " ".join(f"This is sentence number {count}." for count in range(120))
     with start_say(text, "-o", "a.wav", folder=tmp_path, url=url) as say:
         wait_until(lambda: list(tmp_path.iterdir()), within_s=60, what="a file that begins")
         say.send_signal(signal.SIGINT)

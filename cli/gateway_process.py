@@ -8,7 +8,8 @@ import socket
 import click
 import uvicorn
 
-from cli.options import overridden
+from cli.options import PORT, overridden
+from cli.parent import end_with_parent
 from cli.redis_check import require_redis
 from cli.sockets import listen, url_of
 from cli.version import VERSION
@@ -29,9 +30,10 @@ class _ExpectedCuts(logging.Filter):
 @click.command()
 @click.option("--redis-url", help="Redis or Valkey to use (default: redis.url).")
 @click.option("--host", help="Address to listen on (default: server.host).")
-@click.option("--port", type=int, help="Port to listen on (default: server.port).")
+@click.option("--port", type=PORT, help="Port to listen on (default: server.port).")
 @click.option("--allow-remote", is_flag=True, default=None, help="Serve others than this machine, without keys.")
 @click.option("--fd", "fds", type=int, multiple=True, hidden=True, help="Listening socket inherited from serve.")
+@click.option("--parent", type=int, hidden=True, help="Process to end with.")
 @click.pass_obj
 def gateway(
     settings: Settings,
@@ -40,8 +42,11 @@ def gateway(
     port: int | None,
     allow_remote: bool | None,
     fds: tuple[int, ...],
+    parent: int | None,
 ) -> None:
     """Run a gateway alone, against any Redis."""
+    if parent is not None:
+        end_with_parent(parent)
     settings = overridden(settings, redis_url=redis_url, host=host, port=port, allow_remote=allow_remote)
     configure_logging(settings.log, process="gateway")
     uvicorn_log = logging.getLogger("uvicorn.error")

@@ -1,8 +1,12 @@
 """Command-line options on top of the settings."""
 
+import click
 from msgspec.structs import replace
 
 from shared.settings import Settings
+
+PORT = click.IntRange(0, 65535)
+"""0: any free port."""
 
 
 def overridden(

@@ -1,6 +1,7 @@
 """The gateway and the worker as parts of `gepard serve`: how to start them and when they are ready."""
 
 import contextlib
+import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -61,7 +62,7 @@ def worker_part(settings: Settings, redis_url: str, config: Path | None, ask: Pr
     """One worker."""
     return Part(
         name="worker",
-        command=[*_gepard(config), "worker"],
+        command=[*_gepard(config), "worker", *_tie()],
         ready=ask.worker_beats,
         stop_s=settings.worker.drain_s + _STOP_MARGIN_S,
         env=_environment(settings, redis_url),
@@ -74,7 +75,7 @@ def gateway_part(
     """One gateway on sockets that this process keeps open: while it restarts, clients wait."""
     return Part(
         name="gateway",
-        command=[*_gepard(config), "gateway", *(f"--fd={sock.fileno()}" for sock in sockets)],
+        command=[*_gepard(config), "gateway", *_tie(), *(f"--fd={sock.fileno()}" for sock in sockets)],
         ready=ask.gateway_answers,
         stop_s=settings.worker.drain_s + _STOP_MARGIN_S,
         pass_fds=[sock.fileno() for sock in sockets],
@@ -85,6 +86,11 @@ def gateway_part(
 def _gepard(config: Path | None) -> list[str]:
     """This program. -P: a folder named cli where the user stands must not be taken for it."""
     return [sys.executable, "-P", "-m", "cli", *(["--config", str(config)] if config else [])]
+
+
+def _tie() -> list[str]:
+    """On Linux the kernel ends the parts with this process; elsewhere they look themselves."""
+    return [] if sys.platform == "linux" else [f"--parent={os.getpid()}"]
 
 
 def _environment(settings: Settings, redis_url: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ import click
 
 from cli.banner import banner
 from cli.data_folder import owned
-from cli.options import overridden
+from cli.options import PORT, overridden
 from cli.parts import Probe, gateway_part, probe, worker_part
 from cli.redis_check import require_redis
 from cli.sockets import listen, url_of
@@ -27,7 +27,7 @@ log = get_logger()
 
 @click.command()
 @click.option("--host", help="Address to listen on (default: server.host).")
-@click.option("--port", type=int, help="Port to listen on (default: server.port).")
+@click.option("--port", type=PORT, help="Port to listen on (default: server.port).")
 @click.option("--allow-remote", is_flag=True, default=None, help="Serve others than this machine, without keys.")
 @click.option("--data-dir", help="Folder for data (default: data_dir).")
 @click.option("--redis-url", help="Use this Redis instead of starting a Valkey.")
@@ -46,8 +46,9 @@ def serve(
     )
     configure_logging(settings.log, process="serve")
     config = context.parent.params.get("config") if context.parent else None
-    # First the lock: whoever starts it twice hears so, not that the port is taken.
-    with owned(settings.data_path()):
+    # First the lock: whoever starts it twice hears so, not that the port is taken. Without a Valkey there are
+    # no data.
+    with contextlib.nullcontext() if settings.redis.url else owned(settings.data_path()):
         asyncio.run(_until_stopped(settings, listen(settings.server), config))
 
 

@@ -7,6 +7,7 @@ import click
 import uvloop
 
 from cli.options import overridden
+from cli.parent import end_with_parent
 from cli.redis_check import require_redis
 from shared.settings import Settings
 from shared.telemetry import configure_logging
@@ -23,9 +24,12 @@ def make_engine(settings: Settings) -> Engine:
 
 @click.command()
 @click.option("--redis-url", help="Redis or Valkey to use (default: redis.url).")
+@click.option("--parent", type=int, hidden=True, help="Process to end with.")
 @click.pass_obj
-def worker(settings: Settings, redis_url: str | None) -> None:
+def worker(settings: Settings, redis_url: str | None, parent: int | None) -> None:
     """Run a worker alone, against any Redis."""
+    if parent is not None:
+        end_with_parent(parent)
     settings = overridden(settings, redis_url=redis_url)
     configure_logging(settings.log, process="worker")
     uvloop.run(_run(settings))

@@ -25,7 +25,7 @@ def configure_logging(settings: LogSettings, *, process: str) -> None:
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.TimeStamper(fmt="%H:%M:%S" if console else "iso", utc=not console),
     ]
     renderer: list[structlog.typing.Processor] = (
         [_say_message, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]

@@ -42,6 +42,21 @@ def test_localhost_is_both_families(host: str, url: str):
     assert httpx.get(f"http://{host}:{urlsplit(url).port}/health", trust_env=False).is_success
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("[::1]:8000", 200), ("LOCALHOST:8000", 200), ("localhost.", 200), ("127.0.0.1", 200),
+        ("127.0.0.1.evil.example", 403), ("localhost.evil.example", 403), ("[::1].evil.example", 403),
+        ("a@127.0.0.1", 403),
+    ],
+)  # fmt: skip
+def test_only_names_of_this_machine_are_served(host: str, status: int, url: str):
+    """A web page must not reach it through a name of its own that leads to 127.0.0.1."""
+    answer = httpx.get(f"{url}/v1/models", headers={"host": host}, trust_env=False)
+    assert answer.status_code == status
+    assert status == 200 or answer.json()["error"]["code"] == "forbidden_host"
+
+
 def test_the_curl_line_of_the_banner_works(serve: Gepard, tmp_path: Path):
     if shutil.which("curl") is None:
         pytest.skip("no curl here")

@@ -203,6 +203,19 @@ asyncio.run(main())
     wait_until(lambda: not is_running(pid), within_s=5, what="the end of the part")
 
 
+def test_where_the_kernel_does_not_tie_it_a_process_ends_with_its_parent():
+    code = """
+import os, time
+from cli.parent import end_with_parent
+parent = os.getpid()
+if os.fork() == 0:
+    end_with_parent(parent)
+    time.sleep(600)
+"""
+    # The output is closed when both have ended.
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=60, check=True)
+
+
 @pytest.mark.parametrize(
     ("status", "words"),
     [(0, "ended with status 0"), (1, "ended with status 1"), (-9, "was killed by SIGKILL"), (-34, "was killed by")],

@@ -20,8 +20,8 @@ PAUSE_S: dict[Boundary | None, float] = {
 None: a sentence cut between words goes on at once. End: a player must not clip the last sound.
 """
 
-_SILENCE_RMS = 1e-3
-"""A frame below -60 dBFS is silence: the network's is below -100, its weakest consonant above -55."""
+_SILENCE_RMS = 5e-4
+"""A frame below -66 dBFS is silence: the network's is below -100, its weakest consonant above -60."""
 
 _LEAD_FRAMES = 1
 _TAIL_FRAMES = 2

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from gateway.errors import ApiError
 from gateway.schemas import SpeechRequest
-from gateway.text import clean, foreign_script, has_speech, normalize, segment
+from gateway.text import foreign_script, has_speech, normalize, sanitize, segment
 from shared.contracts import EngineInfo, JobId, Segment, SpeechJob, TextBudget, Voice
 from shared.formats import FORMATS, AudioFormat
 from shared.settings import DEFAULT_MODEL_ALIAS, Settings
@@ -115,8 +115,8 @@ class JobMaker:
 
 
 def speakable_segments(text: str, budget: TextBudget, language: str | None, expand: bool) -> tuple[Segment, ...]:
-    """Clean or normalise, then cut; empty when nothing is left to speak."""
-    spoken = normalize(text, language=language) if expand else clean(text)
+    """Normalise, or only remove what is harmful, then cut; empty when nothing is left to speak."""
+    spoken = normalize(text, language=language) if expand else sanitize(text)
     return segment(spoken, budget, language=language) if has_speech(spoken) else ()
 
 

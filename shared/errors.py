@@ -2,6 +2,7 @@
 
 GepardError
 ├── SettingsError      the operator's configuration cannot be used
+├── CheckpointError    a checkpoint file cannot be used
 ├── EngineError        a model failed on this request; others go on
 │   └── EngineBroken   the model's process is unusable: the worker ends and is started anew
 └── ReplyError         a reply ended before its end
@@ -17,6 +18,10 @@ class GepardError(Exception):
 
 class SettingsError(GepardError):
     """The configuration cannot be used; the message names the key and what is valid."""
+
+
+class CheckpointError(GepardError):
+    """A checkpoint file cannot be used; the message names the file and what is wrong."""
 
 
 class EngineError(GepardError):

@@ -50,3 +50,28 @@ def tone_settings(redis_url: str, data_dir: Path) -> Settings:
         limits=LimitsSettings(),
         worker=WorkerSettings(drain_s=2),
     )
+
+
+# --- How the suite reports itself ------------------------------------------------------------------------
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the time of each group, and fail a run that must not skip."""
+    seconds: dict[str, float] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                group = "/".join(report.nodeid.split("::")[0].split("/")[1:-1])
+                seconds[group] = seconds.get(group, 0.0) + report.duration
+    terminalreporter.section("time by group")
+    for group, total in sorted(seconds.items(), key=lambda item: -item[1]):
+        terminalreporter.write_line(f"{total:8.1f} s  {group}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With REQUIRE_ALL=1 a skipped test is a failure: everything it needs was said to be there."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("REQUIRE_ALL") == "1" and reporter is not None and reporter.stats.get("skipped"):
+        reporter.write_line("REQUIRE_ALL=1: a skipped test is a failure", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

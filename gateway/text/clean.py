@@ -4,7 +4,7 @@ import unicodedata
 
 import regex
 
-from gateway.text.markup import strip_markup
+from gateway.text.markup import strip_html, strip_markdown
 from gateway.text.sanitize import sanitize
 
 # sanitize() has taken joiners, variation selectors and tags away: what is left of an emoji is one of these.
@@ -15,7 +15,9 @@ _EMOJI = regex.compile(
     regex.V1,
 )
 _EMOTICON = regex.compile(
-    r"(?<!\S)(?:[:;=8xX][-o^']?[()DPpO3/|\\*]+|<3+|\^_*\^|[oO]_+[oO]|\(:)(?=$|[\s.,!?])"
+    r"(?<!\S)(?:[:;][-o^']?[()DPpO/|\\*]+|=[()D]+|[xX]D+|\(:|\^_*\^|[oO]_+[oO])(?=$|[\s.,!?])"
+    r"|(?<=\p{L}{2} )<3+(?=\s*$)|(?<=\bI )<3+(?= )",
+    regex.MULTILINE,
 )
 
 # Characters whose compatibility form is what a reader says: full-width and styled letters and digits,
@@ -45,18 +47,21 @@ _BLANK_LINES = regex.compile(r"\n{3,}+")
 _SPACE_BEFORE_STOP = regex.compile(r"[ ](?=[,.;:!?](?:[\s\"')]|$))")
 
 
+_SPACE_IN_BRACKETS = regex.compile(r"(?<=\()[ ]|[ ](?=\))")
+
+
 def clean(text: str) -> str:
     """Text without emoji and markup, in plain typography; nothing is expanded into words.
 
     Signs that may be read out (`$ % & + = < >` and so on) are still there: `drop_signs` ends the work
     when nobody reads them.
     """
-    text = sanitize(text)
+    text = strip_html(sanitize(text))
     text = _EMOTICON.sub(" ", text)
     text = _EMOJI.sub(" ", text)
     text = _COMPATIBILITY.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text)
     text = text.translate(_TYPOGRAPHY)
-    text = strip_markup(text)
+    text = strip_markdown(text)
     text = _NUMBER_DASH.sub("-", text)
     text = _SENTENCE_DASH.sub(" — ", text).replace("–", "-").replace("‒", "-")
     text = _MARKS_OF_TONE.sub(_one_mark, text)
@@ -74,6 +79,7 @@ def tidy(text: str) -> str:
     text = _LINE_EDGES.sub("\n", text)
     text = _BLANK_LINES.sub("\n\n", text)
     text = _SPACE_BEFORE_STOP.sub("", text)
+    text = _SPACE_IN_BRACKETS.sub("", text)
     text = _REPEATED_STOP.sub(r"\1", text)
     return text.strip()
 

@@ -16,7 +16,7 @@ _FENCE = re.compile(r"[ ]{0,8}(?:```|~~~)[^\n]{0,200}$")
 _RULE = re.compile(r"[ ]{0,3}(?:[-*_=~+][ ]?){3,}+[ ]{0,20}$|[ ]{0,3}[=-]{2,3}[ ]*$")
 _TABLE_RULE = re.compile(r"[ |:+=-]{3,}+$")
 _QUOTE = re.compile(r"(?:[ ]{0,3}>(?=[ >]|[^\W0-9]|$)[ ]?)++")
-_HEADING = re.compile(r"[ ]{0,3}#{1,6}[ ]+")
+_HEADING = re.compile(r"[ ]{0,3}#{1,6}[ ]+(?!of\b)")
 _BULLET = re.compile(r"[ ]*+[-*+•◦‣▪●○·–—][ ]+(?:\[[ xX]\][ ]+)?")
 _NUMBERED = re.compile(r"[ ]*+(?P<number>[0-9]{1,3})[.)][ ]+(?=\S)")
 _PIPES = re.compile(r"[ ]*\|[ |]*")
@@ -25,9 +25,9 @@ _ENDS_OPEN = regex.compile(r"""[\p{L}\p{M}\p{N}%°€£$)\]"'»”’]$""")
 _ENDS_DONE = regex.compile(r"""[.!?…。！？।؟:：][)\]"'»”’]*$""")
 _ALPHABETIC_END = regex.compile(r"""[\p{Lu}\p{Ll}\p{Lt}\p{N}%°€£$)\]"']$""")
 _CJK_END = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}ー]$")
-_CJK_START = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
+_CJK = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
 
-_WRAP_WIDTH = 40
+_WRAP_WIDTH = 40  # columns
 """A plain line at least this long that runs on without a stop was wrapped; a shorter one ended on purpose."""
 
 
@@ -38,10 +38,7 @@ class _Line(NamedTuple):
 
 def join_lines(text: str) -> str:
     """Text whose line ends all mean something: "\\n" a line of its own, "\\n\\n" a paragraph."""
-    if "\n" not in text:
-        line = _read_line(text)
-        return line.text
-    lines = [_read_line(line) for line in text.split("\n")]
+    lines = [_read_line(line, alone="\n" not in text) for line in text.split("\n")]
     pieces: list[str] = []
     for line, following in zip(lines, [*lines[1:], _Line("", "blank")], strict=True):
         if line.kind == "blank":
@@ -62,7 +59,8 @@ def join_lines(text: str) -> str:
     return joined[:-1] if joined and joined[-1] in ".。" and _stop(last) else joined
 
 
-def _read_line(line: str) -> _Line:
+def _read_line(line: str, *, alone: bool) -> _Line:
+    """A line without its mark. `alone`: the only line is no list, so "3. März" in it is a date."""
     line = line.rstrip()
     if not line or _FENCE.match(line) or _RULE.match(line) or _TABLE_RULE.match(line):
         return _Line("", "blank")
@@ -73,7 +71,7 @@ def _read_line(line: str) -> _Line:
         line, kind = line[heading.end() :].rstrip("# "), "block"
     elif bullet := _BULLET.match(line):
         line, kind = line[bullet.end() :], "item"
-    elif numbered := _NUMBERED.match(line):
+    elif not alone and (numbered := _NUMBERED.match(line)):
         # "1. Eggs" would end a sentence after the number.
         line, kind = f"{numbered['number']}, {line[numbered.end() :]}", "item"
     if line.count("|") > 1:
@@ -85,11 +83,11 @@ def _read_line(line: str) -> _Line:
 def _is_wrapped(line: str, following: str) -> bool:
     if _ENDS_DONE.search(line):
         return False
-    return following[0].islower() or len(line) >= _WRAP_WIDTH
+    return following[0].islower() or len(line) + len(_CJK.findall(line)) >= _WRAP_WIDTH
 
 
 def _glue(line: str, following: str) -> str:
-    return "" if _CJK_END.search(line) and _CJK_START.match(following) else " "
+    return "" if _CJK_END.search(line) and _CJK.match(following) else " "
 
 
 def _stop(line: str) -> str:

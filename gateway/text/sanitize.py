@@ -21,9 +21,7 @@ _INVISIBLE = regex.compile(
     regex.V1,
 )
 _LINE_END = regex.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028]")
-_BLANK = regex.compile(
-    r"[[\p{Cc}\p{Zs}\p{Co}\p{Noncharacter_Code_Point}\u2800\ufffc\ufffd]--[\n ]]", regex.V1
-)
+_BLANK = regex.compile(r"[[\p{Cc}\p{Zs}\p{Co}\p{Noncharacter_Code_Point}\u2800\ufffc\ufffd]--[\n ]]", regex.V1)
 
 # Scripts stack few marks on a letter; more are decoration. They also make NFC slow: it sorts each stack.
 _MARK_STACK = regex.compile(r"(\p{M}{8})\p{M}+")

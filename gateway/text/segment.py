@@ -118,10 +118,9 @@ class _Packer:
             goal = self._budget.target if self._done else self._budget.first
             if self._draft.length_with(piece) <= goal:
                 self._draft.pieces.append(piece)
-            elif not has_speech(piece.text):
+            elif not has_speech(piece.text) and self._draft.length_with(piece) <= self._budget.maximum:
                 # Stray punctuation belongs to what it follows.
-                if self._draft.length_with(piece) <= self._budget.maximum:
-                    self._draft.pieces.append(piece)
+                self._draft.pieces.append(piece)
             elif self._is_complete():
                 self._close()
                 waiting.appendleft(piece)
@@ -151,7 +150,7 @@ class _Packer:
         self._draft = _Draft()
 
     def _extend(self, piece: _Piece) -> list[_Piece]:
-        """Add a piece, or its first part, to a draft too short to close; the rest of the piece is returned."""
+        """Add a piece, or its first part, to a draft too short to close; return the rest of it."""
         room = self._budget.maximum - self._draft.length_with(_Piece("", "clause"))
         if not self._done and (parts := self._cut_first(piece, self._budget.maximum - room)):
             self._draft.pieces.append(parts[0])
@@ -160,9 +159,11 @@ class _Packer:
             self._draft.pieces.append(piece)
             return []
         if not has_speech(self._draft.text):
-            # Signs alone, too many to share a segment with the words behind them.
-            self._draft = _Draft()
-            return [piece]
+            # Signs alone, too many to share a segment: one of the two has to go.
+            if has_speech(piece.text):
+                self._draft = _Draft()
+                return [piece]
+            return []
         parts = _halves(piece)
         if parts and parts[0].length <= room:
             self._draft.pieces.append(parts[0])
@@ -192,28 +193,33 @@ class _Packer:
         if len(_Draft(pieces).text) <= self._budget.maximum:
             self._done[-1] = _Draft(pieces)
             self._draft = _Draft()
-        elif shared := self._share(pieces):
+            return
+        shared = self._share(pieces, self._budget.minimum)
+        if not shared and not has_speech(self._draft.text):
+            # Better two short segments than a lost full stop.
+            shared = self._share(pieces, 1)
+        if shared:
             self._done[-1], self._draft = shared
             self._close()
 
-    def _share(self, pieces: list[_Piece]) -> tuple[_Draft, _Draft] | None:
-        """Pieces in two segments within the budget, as even as possible, None if there is no such cut."""
+    def _share(self, pieces: list[_Piece], minimum: int) -> tuple[_Draft, _Draft] | None:
+        """Pieces in two segments of `minimum` to `maximum`, as even as possible, or None."""
         halved = [half for piece in pieces for half in (_halves(piece) or (piece,))]
         for candidates in (pieces, halved):
             cuts = [(_Draft(candidates[:at]), _Draft(candidates[at:])) for at in range(1, len(candidates))]
-            fitting = [cut for cut in cuts if all(self._fits(draft.text) for draft in cut)]
+            fitting = [cut for cut in cuts if all(self._fits(draft.text, minimum) for draft in cut)]
             if fitting:
                 return min(fitting, key=lambda cut: abs(len(cut[0].text) - len(cut[1].text)))
         return None
 
-    def _fits(self, text: str) -> bool:
-        return self._budget.minimum <= len(text) <= self._budget.maximum and has_speech(text)
+    def _fits(self, text: str, minimum: int) -> bool:
+        return minimum <= len(text) <= self._budget.maximum and has_speech(text)
 
 
 def _halves(piece: _Piece) -> tuple[_Piece, _Piece] | None:
     """A piece in two, at a clause end near its middle if there is one, else between words."""
     length = len(piece.text)
-    if length < 2:  # noqa: PLR2004 - one character has no halves
+    if length < 2:
         return None
     middle = [end for end in clause_ends(piece.text) if length <= 4 * end <= 3 * length]
     if middle:

@@ -9,7 +9,7 @@ _WINDOW = 2000
 """sentencex compares every opening quotation mark with all text behind it: bounded pieces keep it linear."""
 
 _CLAUSE_END = regex.compile(
-    r"""[,;:…—–،؛][)\]"'»”’]{0,4}\s+|[.!?]["')\]»”’]{0,4}\s+|[、，；：。！？][」』”’）]{0,4}\s*"""
+    r"""[,;:…—–،؛][)\]"'»”’]{0,4}\s+|[!?]["')\]»”’]{0,4}\s+|[、，；：。！？][」』”’）]{0,4}\s*"""
 )
 _WORD_END = regex.compile(r"\b", regex.V1 | regex.WORD)
 _GRAPHEME = regex.compile(r"\X", regex.V1)
@@ -47,7 +47,7 @@ def split_words(text: str, limit: int) -> Iterator[str]:
 
 
 def _last_word_end(window: str, following: str) -> int:
-    """The best place to cut at or before the end of the window, never 0. `following`: the character behind it."""
+    """The best place to cut in or at the end of the window, never 0. `following`: the character behind it."""
     if window[-1].isspace():
         return len(window)
     blank = max(window.rfind(" "), window.rfind("\n"))

@@ -1,10 +1,11 @@
 """Whether a text can be spoken at all, and whether an engine knows its script."""
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import regex
 
+_LETTERS = regex.compile(r"\p{L}+")
 _SPEECH = regex.compile(r"[\p{L}\p{N}]")
 
 _SCRIPTS = (
@@ -26,12 +27,11 @@ def has_speech(text: str) -> bool:
 def foreign_script(text: str, scripts: Sequence[str]) -> str | None:
     """The main script of a text most of whose letters are in none of `scripts`, else None.
 
-    `scripts` are Unicode script names. Letters that no script owns (a modifier letter, for example) are never foreign.
-    The name is "other" for a script that has no readers to speak of.
+    `scripts` are Unicode script names. Letters that no script owns, such as modifier letters, are never
+    foreign. The name is "other" for a script without readers to speak of.
     """
-    letters, foreign = _letters(tuple(scripts))
-    num_letters = sum(1 for _ in letters.finditer(text))
-    rest = "".join(foreign.findall(text))
+    num_letters = sum(len(run) for run in _LETTERS.findall(text))
+    rest = "".join(_letters_of_others(tuple(scripts)).findall(text))
     if len(rest) * 2 <= num_letters:
         return None
     counts: dict[str, int] = {}
@@ -46,11 +46,11 @@ def foreign_script(text: str, scripts: Sequence[str]) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def _letters(scripts: tuple[str, ...]) -> "tuple[regex.Pattern[str], regex.Pattern[str]]":
+def _letters_of_others(scripts: tuple[str, ...]) -> "regex.Pattern[str]":
     known = "".join(rf"\p{{Script={script}}}" for script in (*scripts, "Common", "Inherited"))
-    return regex.compile(r"\p{L}"), regex.compile(rf"[\p{{L}}--[{known}]]", regex.V1)
+    return regex.compile(rf"[\p{{L}}--[{known}]]+", regex.V1)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _of_script(script: str) -> "regex.Pattern[str]":
     return regex.compile(rf"\p{{Script={script}}}+")

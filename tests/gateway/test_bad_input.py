@@ -75,7 +75,9 @@ async def test_bad_input_is_refused_with_its_status_code_and_param(
     shared_client, shared_stack, content, status, code, param
 ):
     asked_before = list(shared_stack.engine.requests)
-    response = await shared_client.post("/v1/audio/speech", content=content, headers={"content-type": "application/json"})
+    response = await shared_client.post(
+        "/v1/audio/speech", content=content, headers={"content-type": "application/json"}
+    )
     error = response.json()["error"]
     assert (response.status_code, error["code"], error["param"]) == (status, code, param), error
     assert set(error) == {"message", "type", "param", "code"}

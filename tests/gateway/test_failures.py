@@ -35,12 +35,14 @@ async def test_before_the_first_byte_is_an_error_answer(settings):
 
 
 async def test_after_the_first_byte_cuts_the_connection(settings):
-    async with running_stack(settings, ToneEngine(step=fails_at(20))) as stack, stack.client() as client:
+    async with (
+        running_stack(settings, ToneEngine(step=fails_at(20))) as stack,
+        stack.client() as client,
+        client.stream("POST", "/v1/audio/speech", json=REQUEST) as response,
+    ):
+        assert response.status_code == 200
         with pytest.raises(httpx.RemoteProtocolError):
-            async with client.stream("POST", "/v1/audio/speech", json=REQUEST) as response:
-                assert response.status_code == 200
-                async for _ in response.aiter_bytes():
-                    pass
+            await response.aread()
 
 
 async def test_after_the_first_byte_of_sse_is_an_error_event_without_done(settings):
@@ -49,6 +51,11 @@ async def test_after_the_first_byte_of_sse_is_an_error_event_without_done(settin
     events = [json.loads(line.removeprefix("data: ")) for line in response.text.split("\n\n") if line]
     assert events[-1]["error"]["code"] == "engine_error"
     assert not any(event.get("type") == "speech.audio.done" for event in events)
+
+
+async def read_to_the_end(body) -> None:
+    async for _ in body:
+        pass
 
 
 async def whole_reply(settings) -> bytes:
@@ -61,14 +68,17 @@ async def test_a_reply_whose_worker_goes_is_finished_by_another_and_stays_one_st
     expected = await whole_reply(settings)
     settings = replace(settings, worker=replace(settings.worker, drain_s=0))
     first, second = [ToneEngine(step=lambda request, index: asyncio.sleep(0.02)) for _ in range(2)]
-    async with running_stack(settings, first) as stack, stack.client() as client:
-        async with client.stream("POST", "/v1/audio/speech", json=REQUEST) as response:
-            body = response.aiter_raw()
-            received = await anext(body)
-            await stack.start_worker(second)
-            await getattr(stack.workers[0], how)()
-            async for data in body:
-                received += data
+    async with (
+        running_stack(settings, first) as stack,
+        stack.client() as client,
+        client.stream("POST", "/v1/audio/speech", json=REQUEST) as response,
+    ):
+        body = response.aiter_raw()
+        received = await anext(body)
+        await stack.start_worker(second)
+        await getattr(stack.workers[0], how)()
+        async for data in body:
+            received += data
     assert received == expected
     assert len(first.requests) == len(second.requests) == 1
 
@@ -77,15 +87,17 @@ async def test_an_engine_that_cannot_resume_does_not_start_again_after_the_first
     settings = replace(settings, worker=replace(settings.worker, drain_s=0))
     info = engine_info(can_resume=False)
     first, second = [ToneEngine(info, step=lambda request, index: asyncio.sleep(0.02)) for _ in range(2)]
-    async with running_stack(settings, first) as stack, stack.client() as client:
+    async with (
+        running_stack(settings, first) as stack,
+        stack.client() as client,
+        client.stream("POST", "/v1/audio/speech", json=REQUEST) as response,
+    ):
+        body = response.aiter_raw()
+        await anext(body)
+        await stack.start_worker(second)
+        await stack.workers[0].kill()
         with pytest.raises(httpx.RemoteProtocolError):
-            async with client.stream("POST", "/v1/audio/speech", json=REQUEST) as response:
-                body = response.aiter_raw()
-                await anext(body)
-                await stack.start_worker(second)
-                await stack.workers[0].kill()
-                async for _ in body:
-                    pass
+            await read_to_the_end(body)
     assert second.requests == []
 
 
@@ -169,8 +181,7 @@ async def test_more_unread_audio_than_the_bound_cuts_the_connection(settings):
             await anext(body)
             await eventually(lambda: engine.requests and not engine.running, within_s=60)
             with pytest.raises(httpx.RemoteProtocolError):
-                async for _ in body:
-                    pass
+                await read_to_the_end(body)
 
 
 async def test_a_client_that_pauses_gets_every_byte_and_holds_nobody_up(settings):
@@ -193,14 +204,16 @@ async def test_a_client_that_pauses_gets_every_byte_and_holds_nobody_up(settings
 async def test_a_client_that_takes_nothing_for_too_long_is_cut(settings):
     settings = replace(settings, limits=LimitsSettings(client_stall_timeout_s=0.5))
     request = {**REQUEST, "input": "word " * 800, "response_format": "wav", "sample_rate": 48000}
-    async with running_stack(settings, ToneEngine(chunk_chars=1)) as stack, stack.client() as client:
-        async with client.stream("POST", "/v1/audio/speech", json=request) as response:
-            body = response.aiter_raw()
-            await anext(body)
-            await eventually(lambda: _no_reply_left(stack), within_s=30)
-            with pytest.raises(httpx.RemoteProtocolError):
-                async for _ in body:
-                    pass
+    async with (
+        running_stack(settings, ToneEngine(chunk_chars=1)) as stack,
+        stack.client() as client,
+        client.stream("POST", "/v1/audio/speech", json=request) as response,
+    ):
+        body = response.aiter_raw()
+        await anext(body)
+        await eventually(lambda: _no_reply_left(stack), within_s=30)
+        with pytest.raises(httpx.RemoteProtocolError):
+            await read_to_the_end(body)
 
 
 async def _no_reply_left(stack):

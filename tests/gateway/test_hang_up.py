@@ -11,7 +11,6 @@ from tests.support.engines import ToneEngine, engine_info
 from tests.support.stack import running_stack
 from tests.support.waiting import eventually
 
-
 TEXT = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
 
 
@@ -108,7 +107,7 @@ async def test_during_the_simple_route(settings):
     engine = ToneEngine(step=gate)
     async with running_stack(settings, engine) as stack:
         body = json.dumps({"text": "hello"})
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(stack.url.rsplit(":", 1)[1]))
+        _, writer = await asyncio.open_connection("127.0.0.1", int(stack.url.rsplit(":", 1)[1]))
         writer.write(
             f"POST /synthesize HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode()
         )

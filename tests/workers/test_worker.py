@@ -247,7 +247,7 @@ async def test_a_resumed_attempt_sends_exactly_the_packets_that_are_missing(aske
         whole = audio_of(await asker.ask(speech_job("a")))
         resumed = await asker.ask(speech_job("b", attempt=2, resume=ResumePoint(packets=3)))
     assert audio_of(resumed) == whole[3 * 960 :]
-    assert [event.seq for event in resumed if isinstance(event, Audio)][0] == 0
+    assert next(event.seq for event in resumed if isinstance(event, Audio)) == 0
 
 
 async def test_long_text_is_one_reply_of_all_segments_in_order(asker, settings):

@@ -5,7 +5,7 @@ in the input. Each window may move a little to where it continues its predecesso
 normalised cross-correlation), so that pitch periods are repeated or left out whole. W. Verhelst and
 M. Roelands, "An overlap-add technique based on waveform similarity (WSOLA)", ICASSP 1993.
 
-FFmpeg's atempo recognises as well, but smears onsets by up to 100 ms at 0.25, holds back 60 to 200 ms before
+FFmpeg's atempo is understood as well, but smears onsets by up to 100 ms at 0.25, holds back 60 to 200 ms before
 the first sound, and misses the length by up to 1400 samples.
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 
 from workers.engines.base import Samples
 
-_HOPS_PER_S = 100
-"""Windows of 20 ms, half overlapping: two pitch periods of a low voice, yet short beside a syllable."""
+_HOPS_PER_S = 80
+"""Windows of 25 ms, half overlapping: two pitch periods of a low voice, yet short beside a syllable."""
 
 _SEEKS_PER_S = 125
 """A window moves by up to 8 ms either way, which finds a whole pitch period down to 63 Hz."""

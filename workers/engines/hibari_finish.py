@@ -25,7 +25,7 @@ _SILENCE_RMS = 5e-4
 
 _LEAD_FRAMES = 1
 _TAIL_FRAMES = 2
-"""Frames kept around the speech: 12 to 25 ms before an onset, and the end of a decay."""
+"""Frames kept around the speech: 12 to 25 ms before an onset, 25 ms after the last sound."""
 
 _LEVEL_GAIN = 2.0
 """The network speaks at -27 dBFS, quiet beside other services; +6 dB."""

@@ -13,11 +13,15 @@ _CODE_WORD = (
     r"social[ ]security)[ ](?:numbers?|nos?\.?|ids?|\#))"
 )
 # After these it is one if a sign says so or if it is long ("order 20417", but "order 12 pens").
-_THING_WORD = r"(?:orders?|accounts?|invoice|ticket|booking|reference|ref\.?|confirmation|tracking|case|call|dial|tel\.?)"
+_THING_WORD = (
+    r"(?:orders?|accounts?|invoice|ticket|booking|reference|ref\.?|confirmation|tracking|case|call|"
+    r"dial|tel\.?)"
+)
 _LINK = r"(?:[ ](?:is|are|was|were|now|number|no\.))?[ ]?(?:[:=\#-][ \n]?|[ \n])(?:\#[ ]?)?[\"'(]?"
 
 _CODE = (
-    r"(?=[A-Z-]{0,40}[0-9])[A-Z0-9]{1,40}+(?:-[A-Z0-9]{1,40}+){0,8}+(?:[ ][0-9]{3,4}(?![\w.,:/-])){0,6}+"
+    r"(?=[A-Z-]{0,40}[0-9])[A-Z0-9]{1,40}+(?:-[A-Z0-9]{1,40}+){0,8}+"
+    r"(?:[ ][0-9]{2,4}(?![\w%/-]|[.,:][0-9])){0,6}+"
     r"(?![\w%\u00b0]|[.,:/][0-9])"
 )
 _LIST = rf"{_CODE}(?:(?:,[ ](?:and[ ]|or[ ])?|[ ]and[ ]|[ ]or[ ]){_CODE}){{0,10}}+"
@@ -36,6 +40,7 @@ _NUMBERED = re.compile(
     r"(?![0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?![0-9-])|[0-9]{1,2}-[0-9]{1,2}-[0-9]{4}(?![0-9-]))"
     r"[0-9]{1,7}(?:-[0-9]{1,7}){2,8}+)(?![\w%-]|[.,:/][0-9])"
 )
+_NUMBER_SIGN = re.compile(r"\bno\b\.?(?=[ :#]*$)", re.IGNORECASE)
 _GROUP = re.compile(r"[0-9]+|[A-Z]+")
 _GAP = re.compile(r"[^A-Z0-9]+")
 
@@ -51,7 +56,8 @@ def _speak_named(found: re.Match[str]) -> str:
         return digits(found["before"])
     if counts_something(found.string, found.end()):
         return found[0]
-    return found["intro"] + re.sub(_CODE, lambda code: _spell(code[0]), found["codes"])
+    intro = _NUMBER_SIGN.sub("number", found["intro"])
+    return intro + re.sub(_CODE, lambda code: _spell(code[0]), found["codes"])
 
 
 def _speak_numbered(found: re.Match[str]) -> str:

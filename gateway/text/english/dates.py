@@ -2,20 +2,19 @@
 
 import re
 
-from gateway.text.english.context import counts_something, word_before
+from gateway.text.english.context import counts_something, starts_sentence, word_before
 from gateway.text.english.spoken import cardinal, decade, either, ordinal, year
 from gateway.text.english.units import UNIT
 
 _MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November",
     "December",
 )  # fmt: skip
-_MONTH_BY_NAME = (
-    {name: name for name in _MONTHS} | {name[:3]: name for name in _MONTHS} | {"Sept": "September"}
-)
+_MONTH_BY_NAME = {name: name for name in _MONTHS} | {name[:3]: name for name in _MONTHS} | {"Sept": "September"}
 
 _MONTH = rf"(?:{either(*_MONTH_BY_NAME)})(?![A-Za-z])\.?"
-_YEAR = r"(?:1[1-9][0-9]{2}|20[0-9]{2})"
+_YEAR = r"(?:1[1-9][0-9]{2}|20[0-9]{2}|(?<=year )10[0-9]{2})"
 _DAY = r"(?:0?[1-9]|[12][0-9]|3[01])"
 _END = r"(?![\w%/-]|[.,:][0-9])"
 
@@ -23,22 +22,29 @@ _DATE = re.compile(
     r"(?<![\w./:$£€-])(?:"
     rf"(?P<iso_year>[12][0-9]{{3}})[-/](?P<iso_month>0?[1-9]|1[0-2])[-/](?P<iso_day>{_DAY})"
     rf"(?:(?P<iso_time>T(?=[0-9]{{2}}:[0-9]{{2}}))|{_END})"
-    rf"|(?P<first>[0-9]{{1,2}})(?P<sign>[/.-])(?P<second>[0-9]{{1,2}})(?P=sign)(?P<short_year>[12][0-9]{{3}}|[0-9]{{2}}){_END}"
-    rf"|(?P<month>{_MONTH})[ ](?:the[ ])?(?P<day>{_DAY})(?:st|nd|rd|th)?(?:[ ]?-[ ]?(?P<last_day>{_DAY})(?:st|nd|rd|th)?)?"
+    rf"|(?P<first>[0-9]{{1,2}})(?P<sign>[/.-])(?P<second>[0-9]{{1,2}})(?P=sign)"
+    rf"(?P<short_year>[12][0-9]{{3}}|[0-9]{{2}}){_END}"
+    rf"|(?P<month>{_MONTH})[ ](?:the[ ])?(?P<day>{_DAY})(?:st|nd|rd|th)?"
+    rf"(?:[ ]?-[ ]?(?P<last_day>{_DAY})(?:st|nd|rd|th)?)?"
     rf"(?:(?P<comma>,)?[ ](?P<md_year>{_YEAR}))?{_END}"
-    rf"|(?P<the>the[ ])?(?P<day_first>{_DAY})(?:st|nd|rd|th)?[ ](?:of[ ])?(?P<dm_month>{_MONTH})(?:,?[ ](?P<dm_year>{_YEAR}))?{_END}"
+    rf"|(?:the[ ])?(?P<day_first>{_DAY})(?:st|nd|rd|th)?[ ](?:of[ ])?"
+    rf"(?P<dm_month>{_MONTH})(?:,?[ ](?P<dm_year>{_YEAR}))?{_END}"
     rf"|(?P<my_month>{_MONTH}),?[ ](?P<my_year>{_YEAR}){_END}"
     r")"
 )
 _TIME = re.compile(
-    r"(?<![\w:.,$£€])(?:(?P<start_hour>[0-9]{1,2})[ ]?-[ ]?(?=[0-9]{1,2}(?::[0-5][0-9])?[ ]?[AaPp]\.?[Mm]\b))?"
+    r"(?<![\w:.,$£€])"
+    r"(?:(?P<start_hour>[0-9]{1,2})[ ]?-[ ]?(?=[0-9]{1,2}(?::[0-5][0-9])?[ ]?[AaPp]\.?[Mm]\b))?"
     r"(?P<hour>[01]?[0-9]|2[0-4])(?::(?P<minute>[0-5][0-9])(?::(?P<second>[0-5][0-9])(?:\.[0-9]{1,6})?)?)?"
-    r"(?:[ ]?(?P<half>[AaPp])(?:[Mm](?![\w.]|[ ]?[Mm])|[Mm](?=\.(?:\W|$))|\.[ ]?[Mm]\b\.?)|(?P<zulu>Z)?(?<=[0-9Z])(?<=[:0-9Z]{4}))"
+    r"(?:[ ]?(?P<half>[AaPp])(?:[Mm](?![\w.])|[Mm](?=\.(?:\W|$))|\.[ ]?[Mm]\b\.?)"
+    # Without AM or PM there must be minutes.
+    r"|(?P<zulu>Z)?(?<=[0-9Z])(?<=[:0-9Z]{4}))"
     r"(?:[ ]?-[ ]?(?P<to>(?=[0-9]{1,2}(?::[0-9]{2}|[ ]?[AaPp]\.?[Mm])))|(?![\w:]))"
 )
 # "the 90s" are years, "90s" alone are seconds.
 _DECADE = re.compile(
-    r"(?<![\w.,$£€-])(?:(?P<signal>(?i:the|early|mid|late|his|her|their|my|your|our)[ -])|(?P<apostrophe>'))?"
+    r"(?<![\w.,$£€-])(?:(?P<signal>(?i:the|early|mid|late|his|her|their|my|your|our)[ -])"
+    r"|(?P<apostrophe>'|(?<=0s[ ]and[ ])))?"
     r"(?P<decade>(?P<century>1[1-9]|20)?[0-9]0)'?s\b"
 )
 _YEARS = re.compile(
@@ -46,8 +52,13 @@ _YEARS = re.compile(
 )
 _NOT_A_YEAR = re.compile(rf"[ ]?(?:[x×*÷/+=<>^]|(?:{UNIT})(?!\w)|[A-Z]{{3}}\b)")
 _YEAR_SIGNALS = frozenset(
-    "in since of from by until till before after during year circa around between and early late mid spring "
-    "summer autumn fall winter season to through copyright".split()
+    [
+        "in", "since", "of", "from", "by", "until", "till", "before", "after", "during", "year", "circa",
+        "around",
+        "between", "and", "early", "late", "mid", "spring", "summer", "autumn", "fall", "winter", "season",
+        "to",
+        "through", "copyright", "q1", "q2", "q3", "q4",
+    ]
 )  # fmt: skip
 
 
@@ -112,7 +123,7 @@ def _speak_time(found: re.Match[str]) -> str:
         spoken += f" and {cardinal(second)} second{'' if second == 1 else 's'}"
     if half:
         spoken += f" {half.upper()}M"
-        if found[0].endswith(".") and re.match(r"\s*$|[ ][\"'(]?[A-Z]|\n", found.string[found.end() :][:4]):
+        if found[0].endswith(".") and starts_sentence(found.string, found.end()):
             spoken += "."
     if found["zulu"]:
         spoken += " UTC"
@@ -120,7 +131,7 @@ def _speak_time(found: re.Match[str]) -> str:
 
 
 def _speak_decade(found: re.Match[str]) -> str:
-    if not (found["signal"] or found["apostrophe"] or found["century"]):
+    if not (found["signal"] or found["apostrophe"] is not None or found["century"]):
         return found[0]
     return (found["signal"] or "") + decade(int(found["decade"]))
 

@@ -16,7 +16,7 @@ _POWER = re.compile(r"(?P<squared>²)|(?P<cubed>³)|(?P<other>[⁰¹⁴-⁹]{1,9
 
 
 def expand(text: str) -> str:
-    """Numbers, ordinals and versions in words, with a blank to the letters they touch ("MP3" -> "MP three")."""
+    """Numbers, ordinals and versions in words, apart from letters they touch ("MP3" -> "MP three")."""
     return _NUMBER.sub(_speak, _POWER.sub(_speak_power, text))
 
 

@@ -9,12 +9,15 @@ _LEFT = r"(?:(?<=[0-9)%²³°])|(?<=\b[A-Za-z]))"
 _RIGHT = r"(?=[$£€]?\.?[0-9(]|[A-Za-z]\b|[-−+√][0-9A-Za-z(])"
 
 _ALWAYS = {
-    "≠": "is not equal to", "≤": "less than or equal to", "≥": "greater than or equal to", "≈": "is approximately",
-    "≡": "is equivalent to", "÷": "divided by", "±": "plus or minus", "√": "the square root of", "∞": "infinity",
+    "≠": "is not equal to", "≤": "less than or equal to", "≥": "greater than or equal to",
+    "≈": "is approximately",
+    "≡": "is equivalent to", "÷": "divided by", "±": "plus or minus", "√": "the square root of",
+    "∞": "infinity",
     "→": "to", "⇒": "to", "∑": "sum", "∈": "in", "·": "times", "⋅": "times", "∆": "delta", "−": "minus",
 }  # fmt: skip
 _BETWEEN = {
-    "==": "equals", "=": "equals", "!=": "is not equal to", "<>": "is not equal to", "<=": "less than or equal to",
+    "==": "equals", "=": "equals", "!=": "is not equal to", "<>": "is not equal to",
+    "<=": "less than or equal to",
     ">=": "greater than or equal to", "<": "less than", ">": "greater than", "*": "times", "×": "times",
     "/": "divided by", "-": "minus", "^": "to the power of", "**": "to the power of", "~": "about",
 }  # fmt: skip
@@ -23,13 +26,20 @@ _OPERATOR = re.compile(
     # Sizes: "4x4", "3x4x5"; a sum if an equals sign follows.
     r"(?<=[0-9])(?P<by>[xX×])(?=[0-9])"
     rf"|{_LEFT}[ ](?P<times>[xX])[ ]{_RIGHT}"
-    r"|(?<=[0-9])(?P<fold>[xX])(?!\w)"
+    r"|(?<=[0-9])(?P<fold>[xX])(?=[ ][a-z]{2}|[.,;:!?)]|$)"
     # A stroke between two numbers is a fraction or a ratio; with blanks it divides.
-    r"|(?<![\w/.,$£€-])(?:(?P<whole>[0-9]{1,6})[ ])?(?P<above>[0-9]{1,4})/(?P<below>[0-9]{1,4})(?![\w/%-]|[.,:][0-9])(?P<result>(?=[ ]?[=<>]))?"
+    r"|(?<![\w/.,$£€-])(?:(?P<whole>[0-9]{1,6})[ ])?(?P<above>[0-9]{1,4})/"
+    r"(?P<below>[0-9]{1,4})(?![\w/%-]|[.,:][0-9])(?P<result>(?=[ ]?[=<>]))?"
     rf"|{_LEFT}[ ](?P<spaced>[/-])[ ]{_RIGHT}"
     # A hyphen between two numbers is a range; a difference if an equals sign follows.
-    r"|(?<![A-Za-z-][0-9])(?<=[0-9%])(?P<range>-)(?=[$£€]?[0-9][0-9.,]{0,20}+(?!-|\w*[A-Za-z])(?P<difference>[ ]?=)?|[$£€]?[0-9])"
-    r"|(?<=[0-9])[ ]?:[ ]?(?P<ratio>(?=[0-9]))(?<![:0-9]{5})"
+    r"|(?<![A-Za-z-][0-9])(?<![A-Za-z][0-9]{2})(?<![A-Za-z][0-9]{3})(?<=[0-9%])(?P<range>-)"
+    r"(?=[$£€]?[0-9][0-9.,]{0,20}+(?!-|\w*[A-Za-z])(?P<difference>[ ]?=)?|[$£€]?[0-9])"
+    r"|(?<=[0-9][kKmMbBtT])(?P<money_range>-)(?=[$£€][0-9])"
+    r"|(?<=[0-9]):(?P<minutes>(?=[0-5][0-9](?![0-9])))"
+    r"|(?<=[0-9])(?:[ ]:[ ]|:)(?P<ratio>(?=[0-9]))"
+    r"|(?<=[0-9])(?P<exponent>[eE][+-]?)(?=[0-9]{1,3}(?!\w))"
+    r"|(?<=[a-z])/(?P<per>(?=(?:hour|day|week|month|year|second|minute|night|person)\b))"
+    r"|\#(?P<count>(?=[ ]of\b))"
     rf"|{_LEFT}\^(?P<power>[23])(?!\w)"
     rf"|{_LEFT}[ ]?(?P<between>\*\*|==|!=|<>|<=|>=|[=<>*×^])[ ]?{_RIGHT}"
     r"|(?<=[\w)])[ ](?P<worded>==|!=|<=|>=|=)[ ](?=[\w(\"'-])|(?<=\w)(?P<assigned>=)(?=\w)"
@@ -39,7 +49,7 @@ _OPERATOR = re.compile(
     r"|~[ ]?(?P<about>(?=[$£€]?[0-9]))"
     r"|(?P<plusses>(?<=[A-Za-z])\+\+)|(?P<plus>\+)"
     rf"|(?P<always>[{''.join(_ALWAYS)}])"
-    r"|(?P<and>&)|(?<=\w)(?P<sharp>\#)(?!\w)"
+    r"|(?P<and>(?<!&)&(?!&))|(?P<several>&)|(?<=\w)(?P<sharp>\#)(?!\w)"
     r"|(?P<vulgar>(?:[0-9]{1,6}[ ]?)?[¼½¾⅐-⅞])"
 )  # fmt: skip
 
@@ -65,10 +75,12 @@ def _speak(found: re.Match[str]) -> str:  # noqa: PLR0911 - one branch a kind of
         return " times " if _is_sum(found.string, found.end()) else " by "
     if kind in {"above", "below", "whole", "result"}:
         return _fraction(found)
-    if kind in {"range", "difference"}:
-        return " minus " if found["difference"] else " to "
+    if kind == "difference":
+        return " minus "
     if kind == "power":
         return " squared" if found["power"] == "2" else " cubed"
+    if kind == "exponent":
+        return f" times ten to the power of {'minus ' if '-' in sign else ''}"
     if kind == "vulgar":
         return _vulgar(sign)
     if kind == "always":
@@ -79,8 +91,11 @@ def _speak(found: re.Match[str]) -> str:  # noqa: PLR0911 - one branch a kind of
 
 
 _FIXED = {
-    "times": " times ", "fold": " times", "ratio": " to ", "arrow": " to ", "sign": "minus ", "about": "about ",
-    "plusses": " plus plus", "plus": " plus ", "and": " and ", "sharp": " sharp",
+    "times": " times ", "fold": " times", "ratio": " to ", "minutes": " ", "range": " to ",
+    "money_range": " to ",
+    "arrow": " to ", "sign": "minus ", "about": "about ", "plusses": " plus plus", "plus": " plus ",
+    "per": " per ",
+    "count": "number", "and": " and ", "several": " ", "sharp": " sharp",
 }  # fmt: skip
 
 

@@ -2,30 +2,36 @@
 
 import re
 
-from gateway.text.english.context import counts_something
+from gateway.text.english.context import counts_something, word_before
 from gateway.text.english.spoken import NUMBER, cardinal, either, is_one, number
 from gateway.text.english.units import ATTACHED, PER, PER_UNIT, STANDALONE, UNIT, name
 
 _CURRENCIES = {
     "$": ("dollar", "dollars", "cent", "cents"), "£": ("pound", "pounds", "penny", "pence"),
-    "€": ("euro", "euros", "cent", "cents"), "¥": ("yen", "yen", "", ""), "₹": ("rupee", "rupees", "paisa", "paise"),
-    "₩": ("won", "won", "", ""), "₽": ("ruble", "rubles", "kopeck", "kopecks"), "₿": ("bitcoin", "bitcoins", "", ""),
+    "€": ("euro", "euros", "cent", "cents"), "¥": ("yen", "yen", "", ""), "₹": ("rupee", "rupees",
+    "paisa", "paise"),
+    "₩": ("won", "won", "", ""), "₽": ("ruble", "rubles", "kopeck", "kopecks"), "₿": ("bitcoin",
+    "bitcoins", "", ""),
     "₺": ("lira", "liras", "", ""), "₴": ("hryvnia", "hryvnias", "", ""), "₪": ("shekel", "shekels", "", ""),
-    "US$": ("US dollar", "US dollars", "cent", "cents"), "A$": ("Australian dollar", "Australian dollars", "cent", "cents"),
-    "C$": ("Canadian dollar", "Canadian dollars", "cent", "cents"), "HK$": ("Hong Kong dollar", "Hong Kong dollars", "cent", "cents"),
+    "US$": ("US dollar", "US dollars", "cent", "cents"), "A$": ("Australian dollar", "Australian dollars",
+    "cent", "cents"),
+    "C$": ("Canadian dollar", "Canadian dollars", "cent", "cents"), "HK$": ("Hong Kong dollar",
+    "Hong Kong dollars", "cent", "cents"),
     "NZ$": ("New Zealand dollar", "New Zealand dollars", "cent", "cents"), "R$": ("real", "reais", "", ""),
     "USD": ("US dollar", "US dollars", "cent", "cents"), "EUR": ("euro", "euros", "cent", "cents"),
-    "GBP": ("pound", "pounds", "penny", "pence"), "JPY": ("yen", "yen", "", ""), "CHF": ("Swiss franc", "Swiss francs", "", ""),
-    "CAD": ("Canadian dollar", "Canadian dollars", "cent", "cents"), "AUD": ("Australian dollar", "Australian dollars", "cent", "cents"),
-    "CNY": ("yuan", "yuan", "", ""), "INR": ("rupee", "rupees", "paisa", "paise"), "BTC": ("bitcoin", "bitcoins", "", ""),
+    "GBP": ("pound", "pounds", "penny", "pence"), "JPY": ("yen", "yen", "", ""), "CHF": ("Swiss franc",
+    "Swiss francs", "", ""),
+    "CAD": ("Canadian dollar", "Canadian dollars", "cent", "cents"), "AUD": ("Australian dollar",
+    "Australian dollars", "cent", "cents"),
+    "CNY": ("yuan", "yuan", "", ""), "INR": ("rupee", "rupees", "paisa", "paise"), "BTC": ("bitcoin",
+    "bitcoins", "", ""),
 }  # fmt: skip
 _CURRENCY = either(*_CURRENCIES)
-_CURRENCY_BEHIND = either(
-    "€", "£", "$", "¥", "USD", "EUR", "GBP", "JPY", "CHF", "CAD", "AUD", "CNY", "INR", "BTC"
-)
+_CURRENCY_BEHIND = either("€", "£", "$", "¥", "USD", "EUR", "GBP", "JPY", "CHF", "CAD", "AUD", "CNY", "INR", "BTC")
 
 _MAGNITUDES = {
-    "k": "thousand", "K": "thousand", "m": "million", "M": "million", "mn": "million", "mln": "million", "MM": "million",
+    "k": "thousand", "K": "thousand", "m": "million", "M": "million", "mn": "million", "mln": "million",
+    "MM": "million",
     "b": "billion", "B": "billion", "bn": "billion", "t": "trillion", "T": "trillion", "tn": "trillion",
 }  # fmt: skip
 _SHORT = rf"[ ]?(?:{either(*_MAGNITUDES)})(?!\w)"
@@ -38,20 +44,26 @@ _RANGE = rf"(?:{NUMBER})(?:[ ]to[ ](?:{NUMBER}))?"
 
 _QUANTITY = re.compile(
     rf"(?P<currency>(?<![A-Za-z$£€])(?:{_CURRENCY}))[ ]?(?P<amount>{NUMBER})(?P<magnitude>{_MAGNITUDE})?"
-    rf"(?:[ ]to[ ](?:(?P=currency)[ ]?)?(?P<amount_to>{NUMBER})(?P<magnitude_to>{_MAGNITUDE})?(?![\w%])(?![ ]?(?:{UNIT})\b))?"
+    rf"(?:[ ]to[ ](?:(?P=currency)[ ]?)?(?P<amount_to>{NUMBER})(?P<magnitude_to>{_MAGNITUDE})?"
+    rf"(?![\w%]|[ ]people\b|[ ][a-z]{{2,20}}s\b)(?![ ]?(?:{UNIT})\b))?"
     + _PER.format("money_per")
-    + rf"|{_START}(?P<amount_behind>{NUMBER})(?P<magnitude_behind>{_MAGNITUDE})?[ ]?(?P<currency_behind>{_CURRENCY_BEHIND})(?!\w)"
+    + rf"|{_START}(?P<amount_behind>{NUMBER})(?P<magnitude_behind>{_MAGNITUDE})?[ ]?"
+    rf"(?P<currency_behind>{_CURRENCY_BEHIND})(?!\w)"
     rf"|{_START}(?P<cents>{NUMBER})[ ]?¢"
     rf"|{_START}(?P<percent>{_RANGE})[ ]?(?P<percent_sign>[%‰])"
     rf"|{_START}(?P<degrees>{_RANGE})[ ]?[°º](?:[ ]?(?P<scale>[CFK])(?!\w))?"
     r"|(?<![\w.,])(?P<feet>[0-9]{1,2})(?:['′]|[ ]?ft\.?)[ ]?(?P<inches>[0-9]{1,2})(?:[\"″]|[ ]?in\b)"
-    r"|(?<![\w.,])(?:(?P<hours>[0-9]{1,3})h[ ]?)?(?P<minutes>[0-9]{1,3})m(?:in)?[ ]?(?P<seconds>[0-9]{1,2})s(?!\w)"
+    r"|(?<![\w.,])(?:(?P<hours>[0-9]{1,3})h[ ]?)?(?P<minutes>[0-9]{1,3})m(?:in)?[ ]?"
+    r"(?P<seconds>[0-9]{1,2})s(?!\w)"
     r"|(?<![\w.,])(?P<hours_only>[0-9]{1,3})h[ ]?(?P<minutes_only>[0-9]{1,2})(?:m|min)?(?!\w)"
     rf"|{_START}(?P<measure>{_RANGE})(?:(?P<sign>[ ]?|-)(?P<unit>{UNIT})|(?P<attached>{either(*ATTACHED)}))"
-    r"(?P<power>[²³]|\^?[23](?![0-9]))?" + _PER.format("per") + r"(?P<per_power>[²³]|\^?[23])?(?!\w)"
-    rf"|{_START}(?P<thousands>{NUMBER})(?P<thousands_sign>k)(?!\w)"
+    r"(?P<power>[²³]|\^?[23](?![0-9]))?" + _PER.format("per")
+    + r"(?P<per_power>[²³]|\^?[23])?(?!\w)(?:\.(?=[ ][a-z]))?"
+    rf"|{_START}(?P<thousands>{NUMBER})k(?!\w)"
     rf"|(?<![\w/])(?P<alone>{either(*STANDALONE)})(?![\w/])"
 )  # fmt: skip
+
+_NOUN = re.compile(r"[ ][a-z]")
 
 _SCALES = {"C": " Celsius", "F": " Fahrenheit", "K": " Kelvin"}
 _POWERS = {"2": "square", "²": "square", "3": "cubic", "³": "cubic"}
@@ -62,7 +74,7 @@ def expand(text: str) -> str:
     return _QUANTITY.sub(_speak, text)
 
 
-def _speak(found: re.Match[str]) -> str:  # noqa: C901, PLR0911, PLR0912 - one branch a kind of quantity
+def _speak(found: re.Match[str]) -> str:  # noqa: PLR0911 - one branch a kind of quantity
     if found["currency"]:
         return _range_of_money(found) + _per(found["money_per"], "")
     if found["amount_behind"]:
@@ -97,12 +109,9 @@ def _range_of_money(found: re.Match[str]) -> str:
 
 
 def _is_adjective(found: re.Match[str]) -> bool:
-    """ "a $5 note" is a five dollar note."""
+    """ "a $5 note" is a five dollar note, "a 5 km run" a five kilometre run."""
     text = found.string
-    article = text[max(0, found.start() - 3) : found.start()].lower()
-    return (article.endswith(" a ") or article == "a " or article == "an ") and re.match(
-        r"[ ][a-z]", text[found.end() :][:2]
-    ) is not None
+    return word_before(text, found.start()) in {"a", "an"} and _NOUN.match(text, found.end()) is not None
 
 
 def _money(
@@ -150,7 +159,7 @@ def _measure(found: re.Match[str]) -> str:
     if unit == "m" and found["sign"] == "" and plain and counts_something(found.string, found.end()):
         return f"{_numbers(written)} million"
     hyphenated = found["sign"] == "-"
-    words = name(unit, singular=hyphenated or is_one(written))
+    words = name(unit, singular=hyphenated or is_one(written) or _is_adjective(found))
     power = f"{_POWERS[found['power'][-1]]} " if found["power"] else ""
     separator = "-" if hyphenated else " "
     return f"{_numbers(written)}{separator}{power}{words}" + _per(found["per"], found["per_power"] or "")

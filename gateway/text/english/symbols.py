@@ -3,16 +3,19 @@
 import re
 
 _NAMES = {
-    "%": " percent", "‰": " per mille", "°": " degrees", "$": " dollars", "€": " euros", "£": " pounds", "¥": " yen",
+    "%": " percent", "‰": " per mille", "°": " degrees", "$": " dollars", "€": " euros", "£": " pounds",
+    "¥": " yen",
     "@": " at ", "§": " section ", "/": " ", "₿": " bitcoin",
 }  # fmt: skip
 _GREEK = {
-    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "θ": "theta", "λ": "lambda", "μ": "mu",
-    "µ": "micro", "π": "pi", "ρ": "rho", "σ": "sigma", "τ": "tau", "φ": "phi", "ω": "omega", "Ω": "omega", "Δ": "delta",
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "θ": "theta", "λ": "lambda",
+    "μ": "mu",
+    "µ": "micro", "π": "pi", "ρ": "rho", "σ": "sigma", "τ": "tau", "φ": "phi", "ω": "omega", "Ω": "omega",
+    "Δ": "delta",
     "Σ": "sigma",
 }  # fmt: skip
 _SYMBOL = re.compile(
-    rf"(?P<greek>(?<![^\W\d_a-zA-Z])[{''.join(_GREEK)}](?![^\W\d_a-zA-Z]))|(?P<named>[{re.escape(''.join(_NAMES))}])|[=<>+]"
+    rf"(?P<greek>(?<![^\W\d_a-zA-Z])[{''.join(_GREEK)}](?![^\W\d_a-zA-Z]))|(?P<named>(?<![$€£¥@%])[{re.escape(''.join(_NAMES))}](?![$€£¥@%]))|[=<>+@$€£¥%]"
 )
 
 

@@ -5,19 +5,23 @@ import re
 from gateway.text.english.spoken import either
 
 _HOST_ENDINGS = (
-    "com", "org", "net", "edu", "gov", "int", "info", "biz", "dev", "app", "io", "ai", "co", "tv", "uk", "de", "fr",
+    "com", "org", "net", "edu", "gov", "int", "info", "biz", "dev", "app", "io", "ai", "co", "tv", "uk",
+    "de", "fr",
     "eu", "ca", "au", "nl", "ch", "jp", "cn", "xyz", "tech", "cloud", "online", "shop", "blog", "news",
 )  # fmt: skip
 _FILE_ENDINGS = (
-    "py", "js", "ts", "json", "txt", "pdf", "md", "csv", "xml", "html", "css", "yaml", "yml", "toml", "zip", "png",
-    "jpg", "jpeg", "gif", "svg", "wav", "mp3", "mp4", "doc", "docx", "xls", "xlsx", "exe", "sh", "sql", "ini", "log",
+    "py", "js", "ts", "json", "txt", "pdf", "md", "csv", "xml", "html", "css", "yaml", "yml", "toml",
+    "zip", "png",
+    "jpg", "jpeg", "gif", "svg", "wav", "mp3", "mp4", "doc", "docx", "xls", "xlsx", "exe", "sh", "sql",
+    "ini", "log",
 )  # fmt: skip
 
 _LABEL = r"[A-Za-z0-9_-]{1,63}+"
 _ADDRESS = re.compile(
     r"(?P<url>(?i:(?:https?|ftp)://|\bwww\.)[^\s<>\"{}|\\^]++)"
     r"|(?P<mail>(?<![\w.+%-])(?:mailto:)?[A-Za-z0-9._%+-]{1,64}+@" + rf"(?:{_LABEL}\.)+[A-Za-z]{{2,24}}\b)"
-    rf"|(?P<name>(?<![\w@./-])(?:{_LABEL}\.)+(?:{either(*_HOST_ENDINGS, *_FILE_ENDINGS)})(?![\w@-])(?P<path>/[^\s<>\"]*+)?)"
+    rf"|(?P<name>(?<![\w@./-])(?:{_LABEL}\.)+(?:{either(*_HOST_ENDINGS, *_FILE_ENDINGS)})(?![\w@-])"
+    r"(?P<path>/[^\s<>\"]*+)?)"
     r"|(?P<file>(?<![\w/.~)])~?(?:/[\w.-]{1,64}+){2,}/?)"
     r"|(?<![\w@])@(?P<handle>\w)"
     r"|(?<![\w#])\#(?P<tag>[A-Za-z])"
@@ -26,14 +30,15 @@ _SCHEME = re.compile(r"(?i)(?:https?|ftp)://(?:[^\s/@]{0,100}@)?|^")
 _TRAILING = ".,;:!?'\")]*"
 
 _SIGNS = {
-    ".": " dot ", "/": " slash ", "-": " dash ", "_": " underscore ", "@": " at ", "+": " plus ", "~": " tilde ",
+    ".": " dot ", "/": " slash ", "-": " dash ", "_": " underscore ", "@": " at ", "+": " plus ",
+    "~": " tilde ",
     ":": " colon ", "%": " percent ", "=": " equals ", "&": " and ", "#": " hash ", "?": " question mark ",
 }  # fmt: skip
 _READ_AS_WORDS = frozenset({"co", "me", "be", "so", "to", "my"})
 
 
 def expand(text: str) -> str:
-    """Addresses as they are dictated. The scheme, "www.", the query and the fragment of a URL are left out."""
+    """Addresses as they are dictated. Scheme, "www.", query and fragment of a URL are left out."""
     return _ADDRESS.sub(_speak, text)
 
 

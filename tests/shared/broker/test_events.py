@@ -81,9 +81,7 @@ async def test_both_sides_can_keep_a_silent_reply_alive(redis, job, writer, read
         assert 25 <= await redis.ttl(key) <= 30
 
 
-async def test_a_writer_stops_when_the_reader_deleted_the_reply_and_does_not_bring_it_back(
-    redis, job, writer, reader
-):
+async def test_a_writer_stops_when_the_reader_deleted_the_reply_and_does_not_bring_it_back(redis, job, writer, reader):
     await writer.write(STARTED)
     await reader.delete()
     with pytest.raises(ReplyGone):

@@ -6,7 +6,7 @@ import av
 import pytest
 
 from shared.formats import FORMATS, AudioFormat
-from tests.signals import cut, voice_like
+from tests.support.signals import cut, voice_like
 from workers.audio.chain import ReplyChain
 
 

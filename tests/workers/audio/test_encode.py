@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from shared.formats import FORMATS, AudioFormat, wav_header
-from tests.signals import cut, noise, rms_db, tone
+from tests.support.signals import cut, noise, rms_db, tone
 from workers.audio.encode import make_encoder
 
 EVERY_RATE = [
@@ -84,7 +84,7 @@ def test_packets_do_not_depend_on_how_the_input_was_cut(audio_format):
 ENCODE_ELSEWHERE = """
 import hashlib
 from shared.formats import FORMATS
-from tests.signals import noise
+from tests.support.signals import noise
 from workers.audio.encode import make_encoder
 for audio_format, spec in FORMATS.items():
     encoder = make_encoder(audio_format, spec.default_rate_hz)

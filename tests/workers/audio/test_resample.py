@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.signals import cut, noise, rms_db, stream, tone
+from tests.support.signals import cut, noise, rms_db, stream, tone
 from workers.audio.resample import Resampler
 
 RATES = [

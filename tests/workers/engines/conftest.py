@@ -3,29 +3,13 @@
 import asyncio
 from collections.abc import Callable, Iterator
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from shared.contracts import Boundary, PresetVoice, Sampling, Segment
-from workers.engines.base import PcmChunk, SynthesisRequest
+from tests.support.synthesis import request
+from workers.engines.base import PcmChunk
 from workers.engines.hibari import HibariEngine
 
 Speak = Callable[..., list[PcmChunk]]
-
-
-def request(text: str, voice: str = "heart", *, boundary: Boundary = "end", seed: int = 1) -> SynthesisRequest:
-    return SynthesisRequest(
-        segment=Segment(text=text, boundary=boundary),
-        voice=PresetVoice(name=voice),
-        language=None,
-        seed=seed,
-        sampling=Sampling(),
-    )
-
-
-def joined(chunks: list[PcmChunk]) -> NDArray[np.float32]:
-    return np.concatenate([chunk.samples for chunk in chunks])
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from shared.errors import EngineError
-from tests.workers.engines.conftest import joined, request
+from tests.support.synthesis import joined, request
 from workers.engines.hibari import HibariEngine
 from workers.engines.hibari_finish import PAUSE_S
 
@@ -58,7 +58,7 @@ def test_the_same_request_gives_the_same_samples(speak, voice):
 
 SPEAK_ELSEWHERE = """
 import asyncio, hashlib
-from tests.workers.engines.conftest import request
+from tests.support.synthesis import request
 from workers.engines.hibari import HibariEngine
 
 async def main():

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from shared.formats import AudioFormat
-from tests.signals import median_pitch_hz, rms_db
 from tests.speech import needs_speech_recognition, word_error_rate
-from tests.workers.engines.conftest import joined
+from tests.support.signals import median_pitch_hz, rms_db
+from tests.support.synthesis import joined
 from workers.audio.chain import ReplyChain
 from workers.engines.hibari_finish import level, trim
 from workers.engines.hibari_voices import SHAPES

@@ -1,0 +1,71 @@
+# Everything a newcomer needs: `make serve` speaks, `make test` tests. Both set themselves up.
+
+PYTHON ?= python3
+VENV ?= .venv
+PORT ?=
+ARGS ?=
+
+BIN := $(VENV)/bin
+# pip installs dependency groups since 25.1.
+PIP_VERSION := 26.3
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help setup serve generate test check format constraints clean setup-test setup-check
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- Setting up ------------------------------------------------------------------------------------------
+
+setup: $(VENV)/.product ## Install the product into $(VENV)
+setup-test: $(VENV)/.test ## Install what the tests need
+setup-check: $(VENV)/.check ## Install the linters and the type checker
+
+$(VENV)/.product: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
+	@echo "Setting up $(VENV) (once) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip==$(PIP_VERSION)"
+	@$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.product tests/speech-requirements.txt
+	@$(INSTALL) --group test
+	@$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r tests/speech-requirements.txt
+	@touch $@
+
+$(VENV)/.check: $(VENV)/.product
+	@$(INSTALL) --group check
+	@touch $@
+
+# --- Using it --------------------------------------------------------------------------------------------
+
+serve: setup ## Serve speech on 127.0.0.1:8000 (PORT=8001 for another port)
+	@exec $(BIN)/gepard serve $(if $(PORT),--port $(PORT)) $(ARGS)
+
+generate: setup ## Speak a text through a running gateway: make generate ARGS="'Hi there!' -o out.wav"
+	@$(BIN)/gepard say $(ARGS)
+
+# --- Working on it ---------------------------------------------------------------------------------------
+
+test: setup-test ## Run the whole test suite (ARGS="-k name" for a part of it)
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: setup-test setup-check ## Check format, lint, types and import arrows
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: setup-check ## Format and fix what can be fixed
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+constraints: setup ## Resolve the exact pins anew
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile --universal --python-version 3.11 pyproject.toml --group test --group check \
+	    --no-annotate --no-header --quiet --upgrade -o constraints.txt
+
+clean: ## Remove the virtual environment and caches
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

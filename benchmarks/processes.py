@@ -1,6 +1,7 @@
 """Processes that a benchmark measures: started, waited for, ended; and the CPU time they use."""
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -91,6 +92,12 @@ def running_stack(redis_url: str, folder: Path, port: int) -> Iterator[Mapping[s
     ):
         wait_for(lambda: get_status(port, "/ready") == 200 or None)
         yield {"gateway": gateway.pid, "worker": worker.pid}
+
+
+def engine_first_ms(folder: Path) -> list[float]:
+    """What the worker of `running_stack` says its engine took for each job's first chunk, in order."""
+    events = [json.loads(line) for line in (folder / "worker.log").read_text(encoding="utf-8").splitlines()]
+    return [event["engine_first_ms"] for event in events if event["event"] == "speech_job"]
 
 
 def cpu_seconds(pid: int) -> float:

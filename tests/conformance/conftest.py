@@ -1,29 +1,32 @@
-"""One real stack for all conformance tests: Valkey, a worker with the embedded engine, a gateway."""
+"""One `gepard serve` for all conformance tests: Valkey, a worker with the embedded engine, a gateway."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 from openai import OpenAI
 
-from tests.support.processes import Processes, running_processes
-from tests.support.valkey import running_valkey
+from tests.support.gepard import Gepard
 
-_LOG_TAIL_CHARS = 4000
-
-
-@pytest.fixture(scope="session")
-def gepard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
-    """The running stack. It has a Valkey of its own, since other tests empty theirs."""
-    with (
-        running_valkey(tmp_path_factory.mktemp("v")) as redis_url,
-        running_processes(redis_url, tmp_path_factory.mktemp("gepard")) as processes,
-    ):
-        yield processes
+_LOG_TAIL_CHARS = 8000
 
 
 @pytest.fixture(scope="session")
-def base_url(gepard: Processes) -> str:
-    return f"{gepard.url}/v1"
+def gepard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gepard]:
+    """Warm, on a free port, with a data folder of its own."""
+    folder = tmp_path_factory.mktemp("gepard")
+    running = Gepard(folder, "serve", "--port", 0, "--data-dir", folder / "data")
+    try:
+        running.await_banner()
+        yield running
+        running.end(signal.SIGTERM)
+    finally:
+        running.clean()
+
+
+@pytest.fixture(scope="session")
+def base_url(gepard: Gepard) -> str:
+    return f"{gepard.await_banner()}/v1"
 
 
 @pytest.fixture(scope="session")
@@ -35,10 +38,9 @@ def openai_client(base_url: str) -> Iterator[OpenAI]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Show the end of the stack's logs with a failed test."""
+    """Show the end of the stack's log with a failed test."""
     report = yield
-    processes = item.funcargs.get("gepard") if hasattr(item, "funcargs") else None
-    if report.failed and processes is not None:
-        for part, log in processes.logs().items():
-            report.sections.append((f"log of the {part}", log[-_LOG_TAIL_CHARS:]))
+    gepard = getattr(item, "funcargs", {}).get("gepard")
+    if report.failed and gepard is not None:
+        report.sections.append(("log of gepard serve", gepard.log[-_LOG_TAIL_CHARS:]))
     return report

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import structlog
 from redis.asyncio import Redis
@@ -22,6 +23,7 @@ from shared.telemetry import get_logger
 from workers.audio.chain import ReplyChain
 from workers.engines.base import Engine, PcmChunk, Samples, SynthesisRequest
 from workers.prefetch import prefetch
+from workers.resume import ResumeShares
 
 # Seconds of audio per event: the first small for an early first sound, the later ones larger for less work.
 _FIRST_EVENT_S = 0.1
@@ -31,6 +33,7 @@ _PREFETCH_CHUNKS = 4
 # Encoding is short work; more threads than this only compete with the engine for the cores.
 _NUM_ENCODER_THREADS = 2
 
+T = TypeVar("T")
 log = get_logger()
 
 
@@ -61,6 +64,7 @@ class _Progress:
     """What one attempt has done so far; times are `time.perf_counter` seconds."""
 
     began: float = field(default_factory=time.perf_counter)
+    engine_asked: float | None = None
     engine_first: float | None = None
     audio_first: float | None = None
     num_samples: int = 0
@@ -68,6 +72,7 @@ class _Progress:
     frames: int = 0
     events: int = 0
     packets: int = 0
+    runaways: int = 0
 
     def add(self, chunk: PcmChunk) -> None:
         if self.engine_first is None:
@@ -75,13 +80,22 @@ class _Progress:
         self.num_samples += len(chunk.samples)
         self.frames += chunk.frames
         self.text_tokens += chunk.text_tokens
+        self.runaways += chunk.runaways
 
     def ms_since_start(self, moment: float | None) -> float:
         return 1000 * ((moment if moment is not None else time.perf_counter()) - self.began)
 
+    @property
+    def engine_first_ms(self) -> float | None:
+        """From the call of the engine to its first chunk, if there was one."""
+        if self.engine_asked is None or self.engine_first is None:
+            return None
+        return 1000 * (self.engine_first - self.engine_asked)
+
     def timings(self) -> Timings:
+        """For a reply that had audio."""
         return Timings(
-            engine_first_ms=self.ms_since_start(self.engine_first),
+            engine_first_ms=self.engine_first_ms or 0.0,
             first_audio_ms=self.ms_since_start(self.audio_first),
             total_ms=self.ms_since_start(None),
         )
@@ -141,8 +155,9 @@ class SpeechService:
                     outcome=outcome,
                     segments=len(job.segments),
                     format=job.format.value,
+                    runaways=progress.runaways,
                     audio_s=round(progress.num_samples / self._engine.info.sample_rate_hz, 3),
-                    engine_first_ms=round(progress.ms_since_start(progress.engine_first), 1),
+                    engine_first_ms=progress.engine_first_ms and round(progress.engine_first_ms, 1),
                     run_ms=round(progress.ms_since_start(None), 1),
                 )
 
@@ -183,25 +198,30 @@ class SpeechService:
             speed=job.speed,
         )
         ramp = EventRamp(rate_hz)
+        shares = ResumeShares(job.resume.state if job.resume is not None else b"")
         async with (
-            aclosing(_chunks(self._engine, job)) as source,
+            aclosing(_chunks(self._engine, job, shares)) as source,
             # The first chunk is sent before the second is asked for: nothing competes with the first sound.
             aclosing(_first_then_prefetched(source)) as chunks,
         ):
-            async for chunk in chunks:
+            progress.engine_asked = time.perf_counter()
+            async for segment, chunk in chunks:
                 progress.add(chunk)
+                shares.add(segment, chunk.resume)
                 for piece in ramp.cut(chunk.samples):
                     packets = await loop.run_in_executor(self._encoders, chain.feed, piece)
-                    await self._send(job, writer, progress, packets)
+                    await self._send(job, writer, progress, packets, shares)
         if progress.num_samples == 0:
             await self._fail(writer, "nothing_to_speak", "the model found nothing to speak in the input")
             return
         packets = await loop.run_in_executor(self._encoders, chain.finish)
-        await self._send(job, writer, progress, packets)
+        await self._send(job, writer, progress, packets, shares)
         usage = Usage(input_tokens=progress.text_tokens, output_tokens=progress.frames)
         await writer.write(Done(usage=usage, timings=progress.timings()))
 
-    async def _send(self, job: SpeechJob, writer: ReplyWriter, progress: _Progress, packets: list[bytes]) -> None:
+    async def _send(
+        self, job: SpeechJob, writer: ReplyWriter, progress: _Progress, packets: list[bytes], shares: ResumeShares
+    ) -> None:
         """Write packets as one event, less those a resumed client has."""
         delivered = job.resume.packets if job.resume is not None else 0
         skip = max(0, delivered - progress.packets)
@@ -209,7 +229,9 @@ class SpeechService:
         packets = packets[skip:]
         if not packets:
             return
-        await writer.write(Audio(seq=progress.events, packets=len(packets), data=b"".join(packets)))
+        await writer.write(
+            Audio(seq=progress.events, packets=len(packets), data=b"".join(packets), resume=shares.take())
+        )
         progress.events += 1
         if progress.audio_first is None:
             progress.audio_first = time.perf_counter()
@@ -220,8 +242,10 @@ class SpeechService:
             await writer.write(Failed(code=code, message=message))
 
 
-async def _chunks(engine: Engine, job: SpeechJob) -> AsyncGenerator[PcmChunk, None]:
-    """The PCM of all segments, in order."""
+async def _chunks(
+    engine: Engine, job: SpeechJob, shares: ResumeShares
+) -> AsyncGenerator[tuple[int, PcmChunk], None]:
+    """The PCM of all segments, in order, with the segment's index."""
     if not isinstance(job.voice, PresetVoice):
         raise EngineError("no speaker profile of the clip is at hand")
     for index, segment in enumerate(job.segments):
@@ -231,13 +255,14 @@ async def _chunks(engine: Engine, job: SpeechJob) -> AsyncGenerator[PcmChunk, No
             language=job.language,
             seed=segment_seed(job.seed, index),
             sampling=job.sampling,
+            resume=shares.of(index),
         )
         async with aclosing(engine.synthesize(request)) as chunks:
             async for chunk in chunks:
-                yield chunk
+                yield index, chunk
 
 
-async def _first_then_prefetched(source: AsyncGenerator[PcmChunk, None]) -> AsyncGenerator[PcmChunk, None]:
+async def _first_then_prefetched(source: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
     async for chunk in source:
         yield chunk
         break

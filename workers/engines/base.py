@@ -49,13 +49,18 @@ Speaker = PresetVoice | SpeakerProfile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthesisRequest:
-    """One segment to speak. The same request gives the same samples (`seed` decides every draw)."""
+    """One segment to speak. The same request gives the same samples (`seed` decides every draw).
+
+    `resume`: what the chunks of an earlier attempt at this segment gave as `resume`, joined; the same samples
+    come for them, from the first one on, and then the rest.
+    """
 
     segment: Segment
     voice: Speaker
     language: str | None
     seed: int
     sampling: Sampling
+    resume: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +68,15 @@ class PcmChunk:
     """Mono samples [n] in -1..1 at the engine's rate.
 
     `frames`: model frames behind them. `text_tokens`: text tokens first accounted for by this chunk.
-    `resume`: what another worker needs to regenerate them, empty when the seed is enough.
+    `resume`: what another worker needs to regenerate them, empty when the seed is enough. `runaways`: tries
+    of the segment that only a guard ended, told once.
     """
 
     samples: Samples
     frames: int
     text_tokens: int = 0
     resume: bytes = b""
+    runaways: int = 0
 
 
 class Engine(Protocol):

@@ -51,10 +51,11 @@ def coded(
     rate_hz: int = RATE_HZ,
     layout: str = "mono",
     picture: bytes | None = None,
+    video: bool = False,
     options: dict[str, str] | None = None,
     codec_options: dict[str, str] | None = None,
 ) -> bytes:
-    """Any format that FFmpeg writes. `picture`: a PNG attached as the cover."""
+    """Any format that FFmpeg writes. `picture`: a PNG attached as the cover. `video`: moving pictures beside it."""
     sink = io.BytesIO()
     with av.open(sink, "w", format=container, container_options=options or {}) as output:
         stream = output.add_stream(codec, rate=rate_hz, layout=layout, options=codec_options or {})
@@ -64,7 +65,12 @@ def coded(
             cover.width = cover.height = 16
             cover.pix_fmt = "rgb24"
             cover.disposition = Disposition.attached_pic
+        film = output.add_stream("mpeg4", rate=10) if video else None
         output.start_encoding()
+        if film is not None:
+            for number in range(10):
+                output.mux(film.encode(_video_frame(film, number)))
+            output.mux(film.encode(None))
         if cover is not None:
             packet = av.Packet(picture)
             packet.stream, packet.pts, packet.dts, packet.is_keyframe = cover, 0, 0, True
@@ -76,6 +82,12 @@ def coded(
             output.mux(stream.encode(part))
         output.mux(stream.encode(None))
     return sink.getvalue()
+
+
+def _video_frame(stream: av.VideoStream, number: int) -> av.VideoFrame:
+    frame = av.VideoFrame(stream.width, stream.height, "yuv420p")
+    frame.pts, frame.time_base = number, Fraction(1, 10)
+    return frame
 
 
 def png(width: int, height: int, *, broken: bool = False) -> bytes:

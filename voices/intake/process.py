@@ -45,7 +45,8 @@ def take_in(data: bytes, order: Order) -> Report:
     source_samples = len(samples)
     found = activity(samples)
     start_samples = 0
-    num_frames = int(min(order.max_s or order.max_stored_s, order.max_stored_s) * CLIP_RATE_HZ) // FRAME_SAMPLES
+    max_s = min(order.max_s or order.max_stored_s, order.max_stored_s)
+    num_frames = max(int(max_s * CLIP_RATE_HZ) // FRAME_SAMPLES, 1)
     if source_samples > num_frames * FRAME_SAMPLES:
         if order.max_s is None:
             return Refused(code="clip_too_long", seconds=order.max_stored_s)

@@ -99,11 +99,23 @@ class LimitsSettings(_Section, frozen=True, kw_only=True):
 class WorkerSettings(_Section, frozen=True, kw_only=True):
     """One worker process. `capacity` and `threads` null: what the engine advises."""
 
-    engine: Literal["hibari"] = "hibari"
+    engine: Literal["hibari", "gepard"] = "hibari"
     capacity: Positive | None = None
     threads: Positive | None = None
     poll_delay_s: Seconds = 1.0
     drain_s: Annotated[float, Meta(ge=0)] = 30.0
+
+
+class GepardSettings(_Section, frozen=True, kw_only=True):
+    """The engine `gepard`. `checkpoint` and `codec` empty: where `gepard download` puts them; null: by the device."""
+
+    checkpoint: str = ""
+    codec: str = ""
+    starter_clips: str = ""
+    device: str = "auto"
+    dtype: Literal["bfloat16", "float32"] | None = None
+    rope_freq_dtype: Literal["bf16", "fp32"] | None = None
+    rows: Annotated[int, Meta(gt=0, le=1024)] | None = None
 
 
 class LogSettings(_Section, frozen=True, kw_only=True):
@@ -130,6 +142,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     generation: GenerationSettings = GenerationSettings()
     limits: LimitsSettings = LimitsSettings()
     worker: WorkerSettings = WorkerSettings()
+    gepard: GepardSettings = GepardSettings()
     log: LogSettings = LogSettings()
 
     def data_path(self) -> Path:
@@ -137,6 +150,22 @@ class Settings(_Section, frozen=True, kw_only=True):
         if not self.data_dir:
             return Path(platformdirs.user_data_dir("gepard"))
         return Path(self.data_dir).expanduser().absolute()
+
+    def gepard_checkpoint_path(self) -> Path:
+        """The folder of the Gepard checkpoint."""
+        return _own_path(self.gepard.checkpoint) or self.data_path() / "models" / "gepard"
+
+    def gepard_codec_path(self) -> Path:
+        """The `.nemo` archive of the codec."""
+        return _own_path(self.gepard.codec) or self.data_path() / "models" / "nanocodec" / "nanocodec.nemo"
+
+    def gepard_starter_clips_path(self) -> Path | None:
+        """The operator's folder of starter clips; None: the embedded presets."""
+        return _own_path(self.gepard.starter_clips)
+
+
+def _own_path(path: str) -> Path | None:
+    return Path(path).expanduser().absolute() if path else None
 
 
 def load_settings(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:

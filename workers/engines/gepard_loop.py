@@ -89,6 +89,8 @@ class StepLoop:
         self._streams: dict[StreamId, _Stream] = {}
         self._thread = threading.Thread(target=self._run, name="gepard-steps", daemon=True)
         self._broken: EngineBroken | None = None
+        self.num_steps = 0
+        """Steps taken so far."""
 
     @property
     def num_streams(self) -> int:
@@ -173,6 +175,7 @@ class StepLoop:
             self._codec.leave(stream.slot)
 
     def _step(self) -> None:
+        self.num_steps += 1
         for step in self._generator.step():
             stream = self._streams[step.stream]
             if step.codes is not None:

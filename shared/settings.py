@@ -156,8 +156,8 @@ class Settings(_Section, frozen=True, kw_only=True):
         return _own_path(self.gepard.checkpoint) or self.data_path() / "models" / "gepard"
 
     def gepard_codec_path(self) -> Path:
-        """The `.nemo` archive of the codec."""
-        return _own_path(self.gepard.codec) or self.data_path() / "models" / "nanocodec" / "nanocodec.nemo"
+        """The `.nemo` archive of the codec, or a folder with nothing but that one."""
+        return _own_path(self.gepard.codec) or self.data_path() / "models" / "nanocodec"
 
     def gepard_starter_clips_path(self) -> Path | None:
         """The operator's folder of starter clips; None: the embedded presets."""

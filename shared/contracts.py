@@ -70,10 +70,15 @@ class EngineInfo(_Wire, frozen=True, kw_only=True):
 
 
 class Segment(_Wire, frozen=True, kw_only=True):
-    """A speakable piece of normalised text and what follows it."""
+    """A speakable piece of normalised text and what follows it.
+
+    `pause_ms`: silence that the text asks for behind it, made by the worker in place of the engine's own pause.
+    With it `text` may be empty: silence alone.
+    """
 
     text: str
     boundary: Boundary
+    pause_ms: Annotated[int, Meta(ge=0)] | None = None
 
 
 class PresetVoice(_Wire, tag="preset", frozen=True, kw_only=True):

@@ -86,6 +86,9 @@ class LimitsSettings(_Section, frozen=True, kw_only=True):
     client_stall_timeout_s: Seconds = 300.0
     request_timeout_s: Seconds = 1800.0
     max_attempts: Positive = 3
+    max_lexicon_entries: Positive = 1000
+    max_pause_s: Seconds = 10.0
+    max_total_pause_s: Seconds = 60.0
 
 
 class WorkerSettings(_Section, frozen=True, kw_only=True):
@@ -117,6 +120,8 @@ class Settings(_Section, frozen=True, kw_only=True):
     data_dir: str = ""
     model_aliases: dict[str, str] = msgspec.field(default_factory=_openai_model_aliases)
     voice_aliases: dict[str, str] = msgspec.field(default_factory=dict)
+    lexicon: dict[str, str] = msgspec.field(default_factory=dict)
+    pauses: bool = False
     server: ServerSettings = ServerSettings()
     redis: RedisSettings = RedisSettings()
     generation: GenerationSettings = GenerationSettings()

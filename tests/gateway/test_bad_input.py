@@ -65,6 +65,23 @@ REFUSED = {
     "seed beyond 64 bits": (body(seed=2**63), 400, "invalid_value", "seed"),
     "temperature 3": (body(temperature=3), 400, "invalid_value", "temperature"),
     "unknown guidance mode": (body(cfg_uncond_mode="x"), 400, "invalid_value", "cfg_uncond_mode"),
+    "pauses only": (body(input="[pause 1s] ... [pause]", pauses=True), 400, "nothing_to_speak", "input"),
+    "long pause": (body(input="a [pause 11s] b", pauses=True), 400, "invalid_value", "input"),
+    "many pauses": (body(input="a [pause 9s] b" * 9, pauses=True), 400, "invalid_value", "input"),
+    "pauses word": (body(pauses="yes"), 400, "invalid_type", "pauses"),
+    "lexicon list": (body(lexicon=["a"]), 400, "invalid_type", "lexicon"),
+    "lexicon of numbers": (body(lexicon={"a": 1}), 400, "invalid_type", "lexicon"),
+    "lexicon with an empty word": (body(lexicon={"": "a"}), 400, "invalid_value", "lexicon"),
+    "lexicon with a sign": (body(lexicon={"!": "a"}), 400, "invalid_value", "lexicon"),
+    "lexicon with a long word": (body(lexicon={"a" * 101: "a"}), 400, "invalid_value", "lexicon"),
+    "lexicon with a long replacement": (body(lexicon={"a": "a" * 201}), 400, "invalid_value", "lexicon"),
+    "1001 words in the lexicon": (
+        body(lexicon={f"w{index}": "a" for index in range(1001)}), 400, "invalid_value", "lexicon",
+    ),
+    "lexicon that makes a book": (
+        body(input="a " * 2000, lexicon={"a": "word " * 40}), 400, "invalid_value", "lexicon",
+    ),
+    "lexicon that leaves nothing": (body(input="abc", lexicon={"abc": ""}), 400, "nothing_to_speak", "input"),
     "guidance": (body(cfg_scale=2.0), 400, "unsupported_parameter", "cfg_scale"),
     "reference": (body(reference_audio="UklGRg=="), 400, "unsupported_parameter", "reference_audio"),
 }  # fmt: skip
@@ -105,6 +122,9 @@ ACCEPTED = {
     "language auto": body(language="auto"),
     "guidance off": body(cfg_scale=1.0),
     "whole number as speed": body(speed=2),
+    "lexicon and pauses null": body(lexicon=None, pauses=None),
+    "lexicon of nothing": body(lexicon={}),
+    "1000 words in the lexicon": body(lexicon={f"w{index}": "a" for index in range(1000)}),
     "negative seed": body(seed=-1),
 }  # fmt: skip
 

@@ -31,7 +31,7 @@ _CLAUSE_BREAK = re.compile(r"[,;:—…]\s+")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Phonemes for one call. `boundary` follows it; None inside a sentence that had to be cut at a word."""
+    """Phonemes for one call. `boundary` follows it; None inside a sentence cut at a word and before a set pause."""
 
     phonemes: str
     boundary: Boundary | None
@@ -40,7 +40,8 @@ class Piece:
 def pieces(segment: Segment, phonemize: Callable[[str], str]) -> Iterator[Piece]:
     """Cut a segment into its speakable pieces, lazily; none if there is nothing to speak.
 
-    `phonemize` turns a sentence into phonemes. The last piece has the segment's boundary.
+    `phonemize` turns a sentence into phonemes. The last piece has the segment's boundary, or None if a
+    pause of a given length follows.
     """
     waiting: Piece | None = None
     for piece in _inner_pieces(segment.text, phonemize):
@@ -48,7 +49,7 @@ def pieces(segment: Segment, phonemize: Callable[[str], str]) -> Iterator[Piece]
             yield waiting
         waiting = piece
     if waiting is not None:
-        yield Piece(waiting.phonemes, segment.boundary)
+        yield Piece(waiting.phonemes, segment.boundary if segment.pause_ms is None else None)
 
 
 def split_phonemes(phonemes: str, limit: int = MAX_PHONEMES) -> list[str]:

@@ -4,18 +4,41 @@ import re
 from collections.abc import Sequence
 
 from gateway.text.clean import clean, drop_signs
-from gateway.text.english import abbreviations, codes, dates, numbers, operators, quantities, symbols, web
+from gateway.text.english import (
+    abbreviations,
+    acronyms,
+    codes,
+    dates,
+    designations,
+    foreign_numbers,
+    fractions,
+    identifiers,
+    numbers,
+    operators,
+    quantities,
+    romans,
+    spans,
+    symbols,
+    web,
+)
 from gateway.text.lexicon import Lexicon, replace_words
 from gateway.text.speakable import foreign_script
 
 # The order matters: each pass claims its tokens before a later, more general one could take a part of them.
 _PASSES = (
     web.expand,
+    identifiers.expand,
     codes.expand,
+    foreign_numbers.expand,
+    designations.expand,
     abbreviations.expand,
+    romans.expand,
+    spans.expand,
     dates.expand,
+    fractions.expand,
     operators.expand,
     quantities.expand,
+    acronyms.expand,
     numbers.expand,
     symbols.expand,
 )

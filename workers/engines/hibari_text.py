@@ -24,6 +24,12 @@ _MAX_WORD = 40
 _LONG_NUMBER = re.compile(r"\d(?:,?\d){14,}")
 """From 10^15 on, digit by digit is what people read; hibari fails where its names for numbers end."""
 
+_SPELLED_A = re.compile(
+    r"\bA(?= [A-Z]\b)"
+    r"|(?P<before>\b(?:zero|one|two|three|four|five|six|seven|eight|nine|[B-HJ-Z]),? )A\b(?!\.)"
+)
+"""An A among spelled letters and digits, which hibari would read as the article."""
+
 _CLOSING_QUOTES = "\"'\u201c\u201d\u2019)"
 
 _CLAUSE_BREAK = re.compile(r"[,;:—…]\s+")
@@ -87,8 +93,9 @@ def _best_cut(phonemes: str, limit: int) -> int:
 
 
 def _tame(sentence: str) -> str:
-    """Break up numbers and words that hibari would misread or fail on."""
+    """Break up numbers and words that hibari would misread or fail on, and mark the letter A."""
     spaced = _LONG_NUMBER.sub(lambda number: " ".join(number.group().replace(",", "")), sentence)
+    spaced = _SPELLED_A.sub(lambda letter: f"{letter['before'] or ''}A.", spaced)
     return re.sub(rf"\S{{{_MAX_WORD}}}(?=\S)", lambda word: f"{word.group()} ", spaced)
 
 

@@ -127,7 +127,8 @@ class SpeechJob(_Wire, frozen=True, kw_only=True):
     """One request for speech, ready for a worker.
 
     `seed` is always set (drawn by the gateway when the client gave none), so that every attempt makes the
-    same audio. `deadline`: Unix seconds after which nobody waits. `speed`: 0.25 to 4, pitch kept.
+    same audio. `deadline`: Unix seconds after which nobody waits. `speed`: 0.25 to 4, pitch kept. `bit_rate`:
+    bits per second, one that the format has at that sample rate; None: its default, or it has none.
     """
 
     id: JobId
@@ -142,6 +143,7 @@ class SpeechJob(_Wire, frozen=True, kw_only=True):
     seed: int
     sampling: Sampling
     deadline: float
+    bit_rate: int | None = None
     resume: ResumePoint | None = None
 
 

@@ -181,6 +181,7 @@ class SpeechService:
             audio_format=job.format,
             sample_rate_hz=job.sample_rate_hz,
             speed=job.speed,
+            bit_rate=job.bit_rate,
         )
         ramp = EventRamp(rate_hz)
         async with (

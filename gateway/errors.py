@@ -33,6 +33,7 @@ ERRORS: dict[str, ErrorKind] = {
     "missing_required_parameter": ErrorKind(400, "invalid_request_error"),
     "string_above_max_length": ErrorKind(400, "invalid_request_error"),
     "nothing_to_speak": ErrorKind(400, "invalid_request_error"),
+    "unsupported_bit_rate": ErrorKind(400, "invalid_request_error"),
     "unsupported_language": ErrorKind(400, "invalid_request_error"),
     "unsupported_parameter": ErrorKind(400, "invalid_request_error"),
     "unsupported_sample_rate": ErrorKind(400, "invalid_request_error"),

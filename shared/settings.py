@@ -29,6 +29,7 @@ from shared.contracts import (
     UncondMode,
 )
 from shared.errors import SettingsError
+from shared.formats import FORMATS, AudioFormat
 
 ENV_PREFIX = "GEPARD_"
 CONFIG_VARIABLE = "GEPARD_CONFIG"
@@ -82,6 +83,31 @@ class GenerationSettings(_Section, frozen=True, kw_only=True):
     max_ref_seconds: Annotated[float, Meta(ge=0)] | None = 15.0
 
 
+class BitRateSettings(_Section, frozen=True, kw_only=True):
+    """Defaults in bits per second; null: enough for speech without audible loss at the reply's sample rate.
+
+    The value must exist at the format's default sample rate; a reply at another rate that lacks it gets the
+    next lower one.
+    """
+
+    mp3: int | None = None
+    opus: int | None = None
+    webm: int | None = None
+    aac: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value, spec = self.of(AudioFormat(name)), FORMATS[AudioFormat(name)]
+            bit_rates = spec.bit_rates[spec.default_rate_hz]
+            if value is not None and value not in bit_rates.allowed:
+                raise ValueError(f"{name} at {spec.default_rate_hz} Hz has no bit rate {value}; it has {bit_rates}")
+
+    def of(self, audio_format: AudioFormat) -> int | None:
+        """The default of a format; None where none is set."""
+        value: int | None = getattr(self, audio_format.value, None)
+        return value
+
+
 class LimitsSettings(_Section, frozen=True, kw_only=True):
     """Bounds. Everything that can grow has one."""
 
@@ -128,6 +154,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     server: ServerSettings = ServerSettings()
     redis: RedisSettings = RedisSettings()
     generation: GenerationSettings = GenerationSettings()
+    bit_rates: BitRateSettings = BitRateSettings()
     limits: LimitsSettings = LimitsSettings()
     worker: WorkerSettings = WorkerSettings()
     log: LogSettings = LogSettings()

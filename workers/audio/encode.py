@@ -21,8 +21,8 @@ _PAGED_OGG = {"page_duration": "20000"}
 """Microseconds. The default of 1 s is that much silence before the first sound."""
 
 _LIVE_WEBM = {"live": "1", "cluster_time_limit": "1"}
-"""Live: no Cues and no Duration, which a pipe could not be given afterwards. A limit below 20 ms gives each
-Opus packet a Cluster of its own; the default of 5 s is that much silence."""
+"""Live: no Cues and no Duration; so is whatever is written to a pipe, but it shall not hang on that. A limit in
+ms below a packet's 20 gives each packet a Cluster of its own; the default of 5 s is that much silence."""
 
 
 class Encoder(Protocol):

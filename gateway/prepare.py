@@ -12,7 +12,7 @@ from gateway.text import Lexicon, LexiconError, PauseError, Reading, foreign_scr
 from shared.contracts import EngineInfo, JobId, Segment, SpeechJob, Voice
 from shared.errors import SettingsError
 from shared.formats import FORMATS, AudioFormat
-from shared.settings import DEFAULT_MODEL_ALIAS, Settings
+from shared.settings import DEFAULT_MODEL_ALIAS, BitRateSettings, Settings
 from voices.aliases import aliases_of, resolve_voice
 
 # Normalising takes some 10 µs a character: longer texts go to a thread, so that no stream waits for them.
@@ -50,6 +50,7 @@ class JobMaker:
         voice = self._voice(request, info)
         response_format = request.response_format or AudioFormat.MP3
         rate_hz = _sample_rate(request, response_format)
+        bit_rate = _bit_rate(request, response_format, rate_hz, self._settings.bit_rates)
         sampling = request.sampling(self._settings.generation)
         if request.reference_audio is not None and not info.can_clone:
             raise _unsupported("reference_audio", info)
@@ -66,6 +67,7 @@ class JobMaker:
             language=language,
             format=response_format,
             sample_rate_hz=rate_hz,
+            bit_rate=bit_rate,
             speed=1.0 if request.speed is None else request.speed,
             seed=secrets.randbits(63) if request.seed is None else request.seed,
             sampling=sampling,
@@ -168,6 +170,32 @@ def _sample_rate(request: SpeechRequest, response_format: AudioFormat) -> int:
             param="sample_rate",
         )
     return request.sample_rate
+
+
+def _bit_rate(
+    request: SpeechRequest, response_format: AudioFormat, rate_hz: int, defaults: BitRateSettings
+) -> int | None:
+    """What was asked for, else the operator's default as far as the sample rate allows it, else the format's."""
+    if not FORMATS[response_format].bit_rates:
+        if request.bit_rate is None:
+            return None
+        having_one = ", ".join(name.value for name, spec in FORMATS.items() if spec.bit_rates)
+        raise ApiError(
+            "unsupported_parameter",
+            f"{response_format.value} has no 'bit_rate'; these formats have one: {having_one}.",
+            param="bit_rate",
+        )
+    bit_rates = FORMATS[response_format].bit_rates[rate_hz]
+    if request.bit_rate is None:
+        default = defaults.of(response_format)
+        return bit_rates.default if default is None else bit_rates.at_most(default)
+    if request.bit_rate not in bit_rates.allowed:
+        raise ApiError(
+            "unsupported_bit_rate",
+            f"{response_format.value} at {rate_hz} Hz has no bit rate {request.bit_rate}; it has {bit_rates}.",
+            param="bit_rate",
+        )
+    return request.bit_rate
 
 
 def _language(request: SpeechRequest, info: EngineInfo) -> str | None:

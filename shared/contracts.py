@@ -132,7 +132,8 @@ class SpeechJob(_Wire, frozen=True, kw_only=True):
     """One request for speech, ready for a worker.
 
     `seed` is always set (drawn by the gateway when the client gave none), so that every attempt makes the
-    same audio. `deadline`: Unix seconds after which nobody waits. `speed`: 0.25 to 4, pitch kept.
+    same audio. `deadline`: Unix seconds after which nobody waits. `speed`: 0.25 to 4, pitch kept. `bit_rate`:
+    bits per second, one that the format has at that sample rate; None: its default, or it has none.
     """
 
     id: JobId
@@ -147,6 +148,7 @@ class SpeechJob(_Wire, frozen=True, kw_only=True):
     seed: int
     sampling: Sampling
     deadline: float
+    bit_rate: int | None = None
     resume: ResumePoint | None = None
 
 
@@ -161,7 +163,11 @@ class Usage(_Wire, frozen=True, kw_only=True):
 
 
 class Timings(_Wire, frozen=True, kw_only=True):
-    """Milliseconds in the worker, measured from the moment it took the job."""
+    """Milliseconds in the worker.
+
+    `engine_first_ms`: from the call of the engine to its first chunk, the engine's own share. The others:
+    from the moment the worker took the job.
+    """
 
     engine_first_ms: float
     first_audio_ms: float

@@ -24,11 +24,11 @@ class Reading:
 
     budget: TextBudget
     language: str | None
-    expand: bool
-    lexicons: Sequence[Lexicon]
-    pauses: bool
-    max_pause_ms: int
-    max_total_pause_ms: int
+    expand: bool = True
+    lexicons: Sequence[Lexicon] = ()
+    pauses: bool = False
+    max_pause_ms: int = 10_000
+    max_total_pause_ms: int = 60_000
 
     def segments(self, text: str) -> tuple[Segment, ...]:
         """The segments of a text, () if nothing in it can be spoken. Raises LexiconError and PauseError.

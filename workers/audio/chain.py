@@ -16,13 +16,21 @@ class ReplyChain:
     be dropped without `finish`.
     """
 
-    def __init__(self, *, engine_rate_hz: int, audio_format: AudioFormat, sample_rate_hz: int, speed: float) -> None:
+    def __init__(
+        self,
+        *,
+        engine_rate_hz: int,
+        audio_format: AudioFormat,
+        sample_rate_hz: int,
+        speed: float,
+        bit_rate: int | None = None,
+    ) -> None:
         self._engine_rate_hz = engine_rate_hz
         self._speed = speed
         # Tempo first: its search looks for pitch periods, which the engine's own rate resolves best.
         self._tempo = Tempo(engine_rate_hz, speed)
         self._resampler = Resampler(engine_rate_hz, sample_rate_hz)
-        self._encoder = make_encoder(audio_format, sample_rate_hz)
+        self._encoder = make_encoder(audio_format, sample_rate_hz, bit_rate)
 
     def feed(self, samples: Samples) -> list[bytes]:
         """Take samples [n] at the engine's rate; return the packets that are complete."""

@@ -16,6 +16,8 @@ VARIABLES: dict[str, tuple[str, Any]] = {
     "GEPARD_DATA_DIR": ("/data", "/data"),
     "GEPARD_MODEL_ALIASES": ("{tts-1: tone}", {"tts-1": "tone"}),
     "GEPARD_VOICE_ALIASES": ('{"rachel": "alto"}', {"rachel": "alto"}),
+    "GEPARD_LEXICON": ("{Gepard: gay part}", {"Gepard": "gay part"}),
+    "GEPARD_PAUSES": ("true", True),
     "GEPARD_SERVER_HOST": ("::", "::"),
     "GEPARD_SERVER_PORT": ("9000", 9000),
     "GEPARD_SERVER_ALLOW_REMOTE": ("true", True),
@@ -46,6 +48,9 @@ VARIABLES: dict[str, tuple[str, Any]] = {
     "GEPARD_LIMITS_CLIENT_STALL_TIMEOUT_S": ("3", 3.0),
     "GEPARD_LIMITS_REQUEST_TIMEOUT_S": ("4", 4.0),
     "GEPARD_LIMITS_MAX_ATTEMPTS": ("2", 2),
+    "GEPARD_LIMITS_MAX_LEXICON_ENTRIES": ("20", 20),
+    "GEPARD_LIMITS_MAX_PAUSE_S": ("2", 2.0),
+    "GEPARD_LIMITS_MAX_TOTAL_PAUSE_S": ("20.5", 20.5),
     "GEPARD_WORKER_CAPACITY": ("6", 6),
     "GEPARD_WORKER_THREADS": ("2", 2),
     "GEPARD_WORKER_POLL_DELAY_S": ("0.2", 0.2),
@@ -75,7 +80,8 @@ def test_the_shipped_configuration_says_what_is_built_in():
 
 def test_the_shipped_configuration_mentions_every_key():
     values = yaml.safe_load(CONFIG.read_text())
-    written = {(key,) for key, value in values.items() if not isinstance(value, dict) or key.endswith("_aliases")}
+    mappings = {"model_aliases", "voice_aliases", "lexicon"}
+    written = {(key,) for key, value in values.items() if not isinstance(value, dict) or key in mappings}
     written |= {(key, inner) for key, value in values.items() if (key,) not in written for inner in value}
     assert written == set(environment_variables().values())
 

@@ -85,3 +85,8 @@ def test_pieces_are_made_as_they_are_asked_for():
 def test_a_spelled_a_is_not_the_article(text, marked):
     """hibari reads "A." as the letter and a lone "A" as the article."""
     assert cut(text) == [(marked, "end")]
+
+
+def test_a_pause_of_a_given_length_takes_the_place_of_the_engines_own():
+    segment = Segment(text="One. Two.", boundary="sentence", pause_ms=700)
+    assert [piece.boundary for piece in pieces(segment, lambda text: text)] == ["sentence", None]

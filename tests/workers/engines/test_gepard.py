@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace as replace_struct
 
 torch = pytest.importorskip("torch", reason="needs PyTorch: make test-gepard")
 
@@ -77,6 +78,15 @@ def test_chunks_account_for_every_frame_token_and_code(speak):
 
 def test_text_without_anything_to_speak_gives_no_chunk(speak):
     assert speak("") == []
+
+
+def test_a_pause_that_the_text_sets_replaces_its_own(engine, loop):
+    asked = asking()
+    for pause_ms, samples in ((None, PAUSE), (0, 0), (2000, 0)):
+        segment = replace_struct(asked.segment, pause_ms=pause_ms)
+        chunks = loop.run(spoken(engine, replace(asked, segment=segment)))
+        assert len(chunks[-1].samples) == samples
+        assert sum(chunk.frames for chunk in chunks) == 20
 
 
 @pytest.mark.parametrize("frames", [1, 2, 3, 16, 17])

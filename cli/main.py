@@ -15,6 +15,8 @@ _COMMANDS = {
     "gateway": "cli.gateway_process:gateway",
     "worker": "cli.worker_process:worker",
     "say": "cli.say:say",
+    "download": "cli.download:download",
+    "doctor": "cli.doctor:doctor",
 }
 
 

@@ -29,6 +29,7 @@ from shared.contracts import (
     UncondMode,
 )
 from shared.errors import SettingsError
+from shared.formats import FORMATS, AudioFormat
 
 ENV_PREFIX = "GEPARD_"
 CONFIG_VARIABLE = "GEPARD_CONFIG"
@@ -82,6 +83,31 @@ class GenerationSettings(_Section, frozen=True, kw_only=True):
     max_ref_seconds: Annotated[float, Meta(ge=0)] | None = 15.0
 
 
+class BitRateSettings(_Section, frozen=True, kw_only=True):
+    """Defaults in bits per second; null: enough for speech without audible loss at the reply's sample rate.
+
+    The value must exist at the format's default sample rate; a reply at another rate that lacks it gets the
+    next lower one.
+    """
+
+    mp3: int | None = None
+    opus: int | None = None
+    webm: int | None = None
+    aac: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value, spec = self.of(AudioFormat(name)), FORMATS[AudioFormat(name)]
+            bit_rates = spec.bit_rates[spec.default_rate_hz]
+            if value is not None and value not in bit_rates.allowed:
+                raise ValueError(f"{name} at {spec.default_rate_hz} Hz has no bit rate {value}; it has {bit_rates}")
+
+    def of(self, audio_format: AudioFormat) -> int | None:
+        """The default of a format; None where none is set."""
+        value: int | None = getattr(self, audio_format.value, None)
+        return value
+
+
 class LimitsSettings(_Section, frozen=True, kw_only=True):
     """Bounds. Everything that can grow has one."""
 
@@ -94,6 +120,9 @@ class LimitsSettings(_Section, frozen=True, kw_only=True):
     client_stall_timeout_s: Seconds = 300.0
     request_timeout_s: Seconds = 1800.0
     max_attempts: Positive = 3
+    max_lexicon_entries: Positive = 1000
+    max_pause_s: Seconds = 10.0
+    max_total_pause_s: Seconds = 60.0
 
 
 class WorkerSettings(_Section, frozen=True, kw_only=True):
@@ -125,9 +154,12 @@ class Settings(_Section, frozen=True, kw_only=True):
     data_dir: str = ""
     model_aliases: dict[str, str] = msgspec.field(default_factory=_openai_model_aliases)
     voice_aliases: dict[str, str] = msgspec.field(default_factory=dict)
+    lexicon: dict[str, str] = msgspec.field(default_factory=dict)
+    pauses: bool = False
     server: ServerSettings = ServerSettings()
     redis: RedisSettings = RedisSettings()
     generation: GenerationSettings = GenerationSettings()
+    bit_rates: BitRateSettings = BitRateSettings()
     limits: LimitsSettings = LimitsSettings()
     worker: WorkerSettings = WorkerSettings()
     log: LogSettings = LogSettings()

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+import numpy as np
 import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -55,6 +56,10 @@ class EventRamp:
             self._size = min(2 * self._size, self._largest)
 
 
+class _Silence(PcmChunk):
+    """A pause that the text asks for: it is as long at any speed."""
+
+
 @dataclass(slots=True)
 class _Progress:
     """What one attempt has done so far; times are `time.perf_counter` seconds."""
@@ -70,7 +75,7 @@ class _Progress:
     packets: int = 0
 
     def add(self, chunk: PcmChunk) -> None:
-        if self.engine_first is None:
+        if self.engine_first is None and chunk.frames:
             self.engine_first = time.perf_counter()
         self.num_samples += len(chunk.samples)
         self.frames += chunk.frames
@@ -187,6 +192,7 @@ class SpeechService:
             audio_format=job.format,
             sample_rate_hz=job.sample_rate_hz,
             speed=job.speed,
+            bit_rate=job.bit_rate,
         )
         ramp = EventRamp(rate_hz)
         async with (
@@ -197,10 +203,11 @@ class SpeechService:
             progress.engine_asked = time.perf_counter()
             async for chunk in chunks:
                 progress.add(chunk)
+                feed = chain.feed_unstretched if isinstance(chunk, _Silence) else chain.feed
                 for piece in ramp.cut(chunk.samples):
-                    packets = await loop.run_in_executor(self._encoders, chain.feed, piece)
+                    packets = await loop.run_in_executor(self._encoders, feed, piece)
                     await self._send(job, writer, progress, packets)
-        if progress.num_samples == 0:
+        if progress.frames == 0:
             await self._fail(writer, "nothing_to_speak", "the model found nothing to speak in the input")
             return
         packets = await loop.run_in_executor(self._encoders, chain.finish)
@@ -228,18 +235,35 @@ class SpeechService:
 
 
 async def _chunks(engine: Engine, job: SpeechJob) -> AsyncGenerator[PcmChunk, None]:
-    """The PCM of all segments, in order."""
+    """The PCM of all segments, in order, and of the silence between them that the text asks for."""
     for index, segment in enumerate(job.segments):
-        request = SynthesisRequest(
-            segment=segment,
-            voice=job.voice,
-            language=job.language,
-            seed=segment_seed(job.seed, index),
-            sampling=job.sampling,
-        )
-        async with aclosing(engine.synthesize(request)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        if segment.text:
+            async with aclosing(_speech(engine, job, index)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        for silence in _silence(segment.pause_ms or 0, engine.info.sample_rate_hz):
+            yield silence
+
+
+async def _speech(engine: Engine, job: SpeechJob, index: int) -> AsyncGenerator[PcmChunk, None]:
+    """The PCM of one segment."""
+    request = SynthesisRequest(
+        segment=job.segments[index],
+        voice=job.voice,
+        language=job.language,
+        seed=segment_seed(job.seed, index),
+        sampling=job.sampling,
+    )
+    async with aclosing(engine.synthesize(request)) as chunks:
+        async for chunk in chunks:
+            yield chunk
+
+
+def _silence(pause_ms: int, rate_hz: int) -> Iterator[_Silence]:
+    """Silence of `pause_ms`, in chunks of at most 1 s: it waits in memory for a slow client."""
+    num_samples = round(pause_ms / 1000 * rate_hz)
+    for start in range(0, num_samples, rate_hz):
+        yield _Silence(samples=np.zeros(min(rate_hz, num_samples - start), np.float32), frames=0)
 
 
 async def _first_then_prefetched(source: AsyncGenerator[PcmChunk, None]) -> AsyncGenerator[PcmChunk, None]:

@@ -15,7 +15,6 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from shared.broker import keys
 from shared.broker.events import ClientTooSlow, ReplyGone, ReplyWriter
 from shared.contracts import Audio, Done, Failed, PresetVoice, SpeechJob, Started, Timings, Usage, WorkerId
 from shared.errors import EngineBroken, EngineError
@@ -168,11 +167,9 @@ class SpeechService:
 
     async def _attempt(self, job: SpeechJob, writer: ReplyWriter, progress: _Progress) -> str:
         """Speak and report; returns the outcome for the log."""
-        attempt_id = keys.attempt(job.id, job.attempt)
-        if time.time() > job.deadline or await self._redis.exists(keys.cancelled(attempt_id)):
+        if time.time() > job.deadline or not await writer.begin(Started(worker=self._worker)):
             return "unwanted"
         try:
-            await writer.write(Started(worker=self._worker))
             await self._speak(job, writer, progress)
         except ReplyGone:
             return "reader_gone"

@@ -22,6 +22,7 @@ from shared.telemetry import get_logger
 from workers.audio.chain import ReplyChain
 from workers.engines.base import Engine, PcmChunk, Samples, SynthesisRequest
 from workers.prefetch import prefetch
+from workers.totals import TotalsCounter
 
 # Seconds of audio per event: the first small for an early first sound, the later ones larger for less work.
 _FIRST_EVENT_S = 0.1
@@ -30,6 +31,9 @@ _LARGEST_EVENT_S = 1.0
 _PREFETCH_CHUNKS = 4
 # Encoding is short work; more threads than this only compete with the engine for the cores.
 _NUM_ENCODER_THREADS = 2
+
+_FAILURES = frozenset({"engine_error", "internal_error", "redis_error"})
+"""Outcomes that are the worker's own fault, not the client's or the operator's wish."""
 
 log = get_logger()
 
@@ -68,6 +72,8 @@ class _Progress:
     frames: int = 0
     events: int = 0
     packets: int = 0
+    unsent_s: float = 0.0
+    """Seconds of sound given to the encoder since the last event."""
 
     def add(self, chunk: PcmChunk) -> None:
         if self.engine_first is None:
@@ -97,6 +103,7 @@ class SpeechService:
         self._limits = limits
         self._encoders = ThreadPoolExecutor(_NUM_ENCODER_THREADS, thread_name_prefix="encode")
         self._writers: set[ReplyWriter] = set()
+        self.totals = TotalsCounter()
         self.stopping = False
         """Set before running streams are cancelled because the worker ends: their gateways then move on."""
         self.broken = asyncio.Event()
@@ -117,8 +124,11 @@ class SpeechService:
         self._writers.add(writer)
         progress = _Progress()
         outcome = "done"
-        with structlog.contextvars.bound_contextvars(
-            job_id=job.id, attempt=job.attempt, model=job.model, worker=self._worker
+        with (
+            self.totals.stream(),
+            structlog.contextvars.bound_contextvars(
+                job_id=job.id, attempt=job.attempt, model=job.model, worker=self._worker
+            ),
         ):
             try:
                 outcome = await self._attempt(job, writer, progress)
@@ -136,6 +146,8 @@ class SpeechService:
                 log.warning("reply_not_written", error=type(error).__name__)
             finally:
                 self._writers.discard(writer)
+                if outcome in _FAILURES:
+                    self.totals.failed()
                 log.info(
                     "speech_job",
                     outcome=outcome,
@@ -190,7 +202,9 @@ class SpeechService:
         ):
             async for chunk in chunks:
                 progress.add(chunk)
+                self.totals.made(frames=chunk.frames, audio_s=len(chunk.samples) / rate_hz)
                 for piece in ramp.cut(chunk.samples):
+                    progress.unsent_s += len(piece) / rate_hz / job.speed
                     packets = await loop.run_in_executor(self._encoders, chain.feed, piece)
                     await self._send(job, writer, progress, packets)
         if progress.num_samples == 0:
@@ -206,10 +220,14 @@ class SpeechService:
         delivered = job.resume.packets if job.resume is not None else 0
         skip = max(0, delivered - progress.packets)
         progress.packets += len(packets)
+        if not packets:
+            return
+        # A client that has the first packets of an event gets the sound of the others.
+        audio_s, progress.unsent_s = progress.unsent_s * max(0, 1 - skip / len(packets)), 0.0
         packets = packets[skip:]
         if not packets:
             return
-        await writer.write(Audio(seq=progress.events, packets=len(packets), data=b"".join(packets)))
+        await writer.write(Audio(seq=progress.events, packets=len(packets), data=b"".join(packets), audio_s=audio_s))
         progress.events += 1
         if progress.audio_first is None:
             progress.audio_first = time.perf_counter()

@@ -6,6 +6,7 @@ Every value has an environment variable named after its path: `server.port` is G
 
 import difflib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -32,6 +33,13 @@ from shared.errors import SettingsError
 ENV_PREFIX = "GEPARD_"
 CONFIG_VARIABLE = "GEPARD_CONFIG"
 DEFAULT_MODEL_ALIAS = "default"
+
+# Kubernetes describes a service named gepard to every pod beside it, in variables named after it.
+_SERVICE_LINK = re.compile(
+    r"\w+_SERVICE_(HOST|PORT(_\w+)?)="
+    r"|\w+_PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)="
+    r"|\w+_PORT(_\d+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://"
+)
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Positive = Annotated[int, Meta(gt=0)]
@@ -125,8 +133,10 @@ class Settings(_Section, frozen=True, kw_only=True):
     log: LogSettings = LogSettings()
 
     def data_path(self) -> Path:
-        """The data folder: `data_dir`, or the user's own data directory."""
-        return Path(self.data_dir) if self.data_dir else Path(platformdirs.user_data_dir("gepard"))
+        """The data folder, absolute: `data_dir`, or the user's own data directory."""
+        if not self.data_dir:
+            return Path(platformdirs.user_data_dir("gepard"))
+        return Path(self.data_dir).expanduser().absolute()
 
 
 def load_settings(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -135,21 +145,25 @@ def load_settings(path: Path | None = None, environ: Mapping[str, str] = os.envi
     The file is `path`, or $GEPARD_CONFIG, or ./config.yaml where that exists. Raises SettingsError for a
     file that cannot be read, an unknown key (naming the nearest valid one) and a value out of its range.
     """
-    values = _read_file(path, environ)
-    _apply_environment(values, environ)
+    path = _find_file(path, environ)
+    values = {} if path is None else _read_file(path)
+    variables = _apply_environment(values, environ)
     try:
         return msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"configuration: {error}") from error
+        raise SettingsError(_explain(str(error), path, variables)) from error
 
 
-def _read_file(path: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
-    if path is None and environ.get(CONFIG_VARIABLE):
-        path = Path(environ[CONFIG_VARIABLE])
-    if path is None:
-        path = Path("config.yaml")
-        if not path.exists():
-            return {}
+def _find_file(path: Path | None, environ: Mapping[str, str]) -> Path | None:
+    if path is not None:
+        return path
+    if environ.get(CONFIG_VARIABLE):
+        return Path(environ[CONFIG_VARIABLE])
+    default = Path("config.yaml")
+    return default if default.exists() else None
+
+
+def _read_file(path: Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -160,6 +174,14 @@ def _read_file(path: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
         raise SettingsError(f"{path}: expected keys and values at the top, got {type(values).__name__}")
     _refuse_unknown(values, Settings, "", str(path))
     return values
+
+
+def _explain(message: str, path: Path | None, variables: Mapping[str, str]) -> str:
+    """msgspec's message ("Expected `int`, got `str` - at `$.server.port`") with the source of the value."""
+    fault, _, place = message.partition(" - at `$.")
+    key = place.rstrip("`")
+    where = variables.get(key) or (f"{path}: {key}" if path else key)
+    return f"{where}: {fault[:1].lower()}{fault[1:]}"
 
 
 def _sections(struct: type[msgspec.Struct]) -> dict[str, type[_Section] | None]:
@@ -176,8 +198,13 @@ def _refuse_unknown(values: dict[Any, Any], struct: type[_Section], prefix: str,
         if key not in known:
             raise SettingsError(f"{where}: unknown key {prefix}{key!s}{_nearest(f'{key!s}', known)}")
         section = known[key]
-        if section is not None and isinstance(value, dict):
-            _refuse_unknown(value, section, f"{prefix}{key}.", where)
+        if section is None:
+            continue
+        if not isinstance(value, dict):
+            got = "nothing" if value is None else repr(value)
+            names = ", ".join(_sections(section))
+            raise SettingsError(f"{where}: {prefix}{key} is a section with keys of its own ({names}), got {got}")
+        _refuse_unknown(value, section, f"{prefix}{key}.", where)
 
 
 def _nearest(name: str, known: Mapping[str, object]) -> str:
@@ -198,18 +225,24 @@ def _paths(struct: type[_Section], prefix: tuple[str, ...] = ()) -> Iterator[tup
             yield from _paths(section, (*prefix, name))
 
 
-def _apply_environment(values: dict[str, Any], environ: Mapping[str, str]) -> None:
+def _apply_environment(values: dict[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
+    """Set what the environment sets; returns dotted key -> variable. Raises SettingsError for an unknown one."""
     known = environment_variables()
+    applied: dict[str, str] = {}
     for variable, raw in environ.items():
         if not variable.startswith(ENV_PREFIX) or variable == CONFIG_VARIABLE:
             continue
         if variable not in known:
+            if _SERVICE_LINK.match(f"{variable}={raw}"):
+                continue
             raise SettingsError(f"unknown environment variable {variable}{_nearest(variable, known)}")
-        *sections, name = known[variable]
+        path = known[variable]
         target = values
-        for section in sections:
-            target = target.setdefault(section, {}) or {}
-        target[name] = _parse(variable, raw, known[variable])
+        for section in path[:-1]:
+            target = target.setdefault(section, {})
+        target[path[-1]] = _parse(variable, raw, path)
+        applied[".".join(path)] = variable
+    return applied
 
 
 def _parse(variable: str, raw: str, path: tuple[str, ...]) -> Any:  # noqa: ANN401  # msgspec checks it later

@@ -120,7 +120,8 @@ async def test_a_hang_up_is_no_error_and_frees_the_gauges(settings):
     engine = ToneEngine(step=lambda request, index: asyncio.sleep(0.05))
     async with running_stack(settings, engine) as stack, stack.client() as client:
         async with client.stream("POST", SPEECH, json={**REQUEST, "input": "word " * 50}) as response:
-            await anext(response.aiter_raw())
+            body = response.aiter_raw()  # dropped, it would close the connection
+            await anext(body)
             read = await scrape(client)
             assert read.value("gepard_active_streams", model="tone") == 1
             assert read.value("gepard_worker_capacity_streams") == 8

@@ -15,6 +15,7 @@ from gateway.health import health, ready, root
 from gateway.loopback import LoopbackGuard
 from gateway.metrics import Metrics, get_metrics
 from gateway.models import list_audio_models, list_models, retrieve_model
+from gateway.openapi import complete
 from gateway.prepare import JobMaker
 from gateway.request_log import RequestLog
 from gateway.request_metrics import RequestMetrics
@@ -80,5 +81,6 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
         # Errors are logged by the exception handler and the request log, in one place.
         logging_config=None,
     )
+    complete(app.openapi_schema)
     guarded: ASGIApp = app if settings.server.allow_remote else LoopbackGuard(app)
     return RequestLog(RequestMetrics(guarded, metrics))

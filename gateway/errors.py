@@ -104,10 +104,12 @@ def handle_error(request: Request[Any, Any, Any], error: Exception) -> Response[
     request.scope["state"]["outcome"] = api_error.code
     if api_error.code == _INTERNAL and not isinstance(error, ApiError):
         log.error("request_failed", exc_info=error)
+    # The framework names the allowed methods of a 405.
+    framework_headers = error.headers or {} if isinstance(error, HTTPException) else {}
     return Response(
         api_error.answer(),
         status_code=api_error.kind.status,
-        headers=api_error.headers(),
+        headers={**framework_headers, **api_error.headers()},
         media_type=MediaType.JSON,
     )
 

@@ -156,7 +156,11 @@ class Usage(_Wire, frozen=True, kw_only=True):
 
 
 class Timings(_Wire, frozen=True, kw_only=True):
-    """Milliseconds in the worker, measured from the moment it took the job."""
+    """Milliseconds in the worker.
+
+    `engine_first_ms`: from the call of the engine to its first chunk, the engine's own share. The others:
+    from the moment the worker took the job.
+    """
 
     engine_first_ms: float
     first_audio_ms: float

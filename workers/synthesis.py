@@ -65,6 +65,7 @@ class _Progress:
     """What one attempt has done so far; times are `time.perf_counter` seconds."""
 
     began: float = field(default_factory=time.perf_counter)
+    engine_asked: float | None = None
     engine_first: float | None = None
     audio_first: float | None = None
     num_samples: int = 0
@@ -85,9 +86,17 @@ class _Progress:
     def ms_since_start(self, moment: float | None) -> float:
         return 1000 * ((moment if moment is not None else time.perf_counter()) - self.began)
 
+    @property
+    def engine_first_ms(self) -> float | None:
+        """From the call of the engine to its first chunk, if there was one."""
+        if self.engine_asked is None or self.engine_first is None:
+            return None
+        return 1000 * (self.engine_first - self.engine_asked)
+
     def timings(self) -> Timings:
+        """For a reply that had audio."""
         return Timings(
-            engine_first_ms=self.ms_since_start(self.engine_first),
+            engine_first_ms=self.engine_first_ms or 0.0,
             first_audio_ms=self.ms_since_start(self.audio_first),
             total_ms=self.ms_since_start(None),
         )
@@ -154,7 +163,7 @@ class SpeechService:
                     segments=len(job.segments),
                     format=job.format.value,
                     audio_s=round(progress.num_samples / self._engine.info.sample_rate_hz, 3),
-                    engine_first_ms=round(progress.ms_since_start(progress.engine_first), 1),
+                    engine_first_ms=progress.engine_first_ms and round(progress.engine_first_ms, 1),
                     run_ms=round(progress.ms_since_start(None), 1),
                 )
 
@@ -200,6 +209,7 @@ class SpeechService:
             # The first chunk is sent before the second is asked for: nothing competes with the first sound.
             aclosing(_first_then_prefetched(source)) as chunks,
         ):
+            progress.engine_asked = time.perf_counter()
             async for chunk in chunks:
                 progress.add(chunk)
                 self.totals.made(frames=chunk.frames, audio_s=len(chunk.samples) / rate_hz)

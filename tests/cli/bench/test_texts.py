@@ -19,7 +19,8 @@ def test_built_in_texts_have_5_to_60_words_and_hardly_repeat():
     assert max(lengths) <= LONGEST_WORDS
     assert min(lengths) < 10
     assert max(lengths) > 50
-    assert len(set(texts)) > 0.9 * len(texts)
+    # The shortest are one sentence, of which there are a few dozen.
+    assert len(set(texts)) > 0.8 * len(texts)
 
 
 def test_the_seed_decides():

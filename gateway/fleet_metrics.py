@@ -22,6 +22,7 @@ _GAUGES: dict[str, tuple[str, Callable[[Heartbeat], float]]] = {
 _COUNTERS: dict[str, tuple[str, Callable[[Heartbeat], float]]] = {
     "gepard_worker_streams": ("Streams that have ended.", lambda beat: beat.totals.streams),
     "gepard_worker_failed_streams": ("Streams that failed in the worker.", lambda beat: beat.totals.failed_streams),
+    "gepard_worker_runaways": ("Tries of a segment that only a guard ended.", lambda beat: beat.totals.runaways),
     "gepard_worker_frames": ("Model frames made.", lambda beat: beat.totals.frames),
     "gepard_worker_audio_seconds": ("Seconds of audio made.", lambda beat: beat.totals.audio_s),
     "gepard_worker_busy_seconds": ("Seconds with at least one stream.", lambda beat: beat.totals.busy_s),

@@ -49,7 +49,9 @@ class EngineInfo(_Wire, frozen=True, kw_only=True):
 
     `languages` and `scripts`: BCP-47 primary tags and Unicode script names the engine can speak.
     `capacity`: streams at once in one worker. `can_resume`: a failed reply can be continued on another
-    worker. `frame_s`: seconds of audio in one model frame (the unit of `output_tokens`).
+    worker. `frame_s`: seconds of audio in one model frame (the unit of `output_tokens`). `can_match`: a
+    voice made of a clip imitates its pitch, timbre and pace; with `can_clone` it is the clip's. A speaker
+    profile fits the `revision` and `compressor_revision` it was made with; the latter is empty with neither.
     """
 
     model: str
@@ -64,16 +66,23 @@ class EngineInfo(_Wire, frozen=True, kw_only=True):
     can_guide: bool
     can_resume: bool
     capacity: int
+    can_match: bool = False
+    compressor_revision: str = ""
 
 
 # --- A job ---------------------------------------------------------------------------------------------
 
 
 class Segment(_Wire, frozen=True, kw_only=True):
-    """A speakable piece of normalised text and what follows it."""
+    """A speakable piece of normalised text and what follows it.
+
+    `pause_ms`: silence that the text asks for behind it, made by the worker in place of the engine's own pause.
+    With it `text` may be empty: silence alone.
+    """
 
     text: str
     boundary: Boundary
+    pause_ms: Annotated[int, Meta(ge=0)] | None = None
 
 
 class PresetVoice(_Wire, tag="preset", frozen=True, kw_only=True):
@@ -82,7 +91,17 @@ class PresetVoice(_Wire, tag="preset", frozen=True, kw_only=True):
     name: str
 
 
-Voice = PresetVoice
+class ClipVoice(_Wire, tag="clip", frozen=True, kw_only=True):
+    """A voice by its reference clip.
+
+    `sha256`: shared.clip.Clip.sha256 of the decoded clip, already cut to the length that may be used; names
+    never identify a clip.
+    """
+
+    sha256: str
+
+
+Voice = PresetVoice | ClipVoice
 
 
 UncondMode = Literal["empty_text", "audio_only"]
@@ -127,7 +146,8 @@ class SpeechJob(_Wire, frozen=True, kw_only=True):
     """One request for speech, ready for a worker.
 
     `seed` is always set (drawn by the gateway when the client gave none), so that every attempt makes the
-    same audio. `deadline`: Unix seconds after which nobody waits. `speed`: 0.25 to 4, pitch kept.
+    same audio. `deadline`: Unix seconds after which nobody waits. `speed`: 0.25 to 4, pitch kept. `bit_rate`:
+    bits per second, one that the format has at that sample rate; None: its default, or it has none.
     """
 
     id: JobId
@@ -142,6 +162,7 @@ class SpeechJob(_Wire, frozen=True, kw_only=True):
     seed: int
     sampling: Sampling
     deadline: float
+    bit_rate: int | None = None
     resume: ResumePoint | None = None
 
 
@@ -208,12 +229,14 @@ class WorkerTotals(_Wire, frozen=True, kw_only=True):
     """What a worker has done since it started; each figure only grows.
 
     `streams`, `failed_streams`: attempts that have ended, and those of them that failed in the worker.
-    `frames`: model frames. `audio_s`: seconds of sound at the model's own tempo. `busy_s`: seconds with at
+    `runaways`: tries of a segment that only a guard ended. `frames`: model frames.
+    `audio_s`: seconds of sound at the model's own tempo. `busy_s`: seconds with at
     least one stream. `stream_s`: seconds of all streams together. `cpu_s`: CPU time of the process.
     """
 
     streams: int = 0
     failed_streams: int = 0
+    runaways: int = 0
     frames: int = 0
     audio_s: float = 0.0
     busy_s: float = 0.0

@@ -8,20 +8,22 @@ from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+import numpy as np
 import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from shared.broker import keys
 from shared.broker.events import ClientTooSlow, ReplyGone, ReplyWriter
-from shared.contracts import Audio, Done, Failed, SpeechJob, Started, Timings, Usage, WorkerId
+from shared.contracts import Audio, Done, Failed, PresetVoice, SpeechJob, Started, Timings, Usage, WorkerId
 from shared.errors import EngineBroken, EngineError
 from shared.settings import LimitsSettings
 from shared.telemetry import get_logger
 from workers.audio.chain import ReplyChain
 from workers.engines.base import Engine, PcmChunk, Samples, SynthesisRequest
 from workers.prefetch import prefetch
+from workers.resume import ResumeShares
 from workers.totals import TotalsCounter
 
 # Seconds of audio per event: the first small for an early first sound, the later ones larger for less work.
@@ -35,6 +37,7 @@ _NUM_ENCODER_THREADS = 2
 _FAILURES = frozenset({"engine_error", "internal_error", "redis_error"})
 """Outcomes that are the worker's own fault, not the client's or the operator's wish."""
 
+T = TypeVar("T")
 log = get_logger()
 
 
@@ -60,6 +63,10 @@ class EventRamp:
             self._size = min(2 * self._size, self._largest)
 
 
+class _Silence(PcmChunk):
+    """A pause that the text asks for: it is as long at any speed."""
+
+
 @dataclass(slots=True)
 class _Progress:
     """What one attempt has done so far; times are `time.perf_counter` seconds."""
@@ -75,13 +82,15 @@ class _Progress:
     packets: int = 0
     unsent_s: float = 0.0
     """Seconds of sound given to the encoder since the last event."""
+    runaways: int = 0
 
     def add(self, chunk: PcmChunk) -> None:
-        if self.engine_first is None:
+        if self.engine_first is None and chunk.frames:
             self.engine_first = time.perf_counter()
         self.num_samples += len(chunk.samples)
         self.frames += chunk.frames
         self.text_tokens += chunk.text_tokens
+        self.runaways += chunk.runaways
 
     def ms_since_start(self, moment: float | None) -> float:
         return 1000 * ((moment if moment is not None else time.perf_counter()) - self.began)
@@ -162,6 +171,7 @@ class SpeechService:
                     outcome=outcome,
                     segments=len(job.segments),
                     format=job.format.value,
+                    runaways=progress.runaways,
                     audio_s=round(progress.num_samples / self._engine.info.sample_rate_hz, 3),
                     engine_first_ms=progress.engine_first_ms and round(progress.engine_first_ms, 1),
                     run_ms=round(progress.ms_since_start(None), 1),
@@ -169,11 +179,9 @@ class SpeechService:
 
     async def _attempt(self, job: SpeechJob, writer: ReplyWriter, progress: _Progress) -> str:
         """Speak and report; returns the outcome for the log."""
-        attempt_id = keys.attempt(job.id, job.attempt)
-        if time.time() > job.deadline or await self._redis.exists(keys.cancelled(attempt_id)):
+        if time.time() > job.deadline or not await writer.begin(Started(worker=self._worker)):
             return "unwanted"
         try:
-            await writer.write(Started(worker=self._worker))
             await self._speak(job, writer, progress)
         except ReplyGone:
             return "reader_gone"
@@ -202,30 +210,37 @@ class SpeechService:
             audio_format=job.format,
             sample_rate_hz=job.sample_rate_hz,
             speed=job.speed,
+            bit_rate=job.bit_rate,
         )
         ramp = EventRamp(rate_hz)
+        shares = ResumeShares(job.resume.state if job.resume is not None else b"")
         async with (
-            aclosing(_chunks(self._engine, job)) as source,
+            aclosing(_chunks(self._engine, job, shares)) as source,
             # The first chunk is sent before the second is asked for: nothing competes with the first sound.
             aclosing(_first_then_prefetched(source)) as chunks,
         ):
             progress.engine_asked = time.perf_counter()
-            async for chunk in chunks:
+            async for segment, chunk in chunks:
                 progress.add(chunk)
-                self.totals.made(frames=chunk.frames, audio_s=len(chunk.samples) / rate_hz)
+                self.totals.made(frames=chunk.frames, audio_s=len(chunk.samples) / rate_hz, runaways=chunk.runaways)
+                shares.add(segment, chunk.resume)
+                is_silence = isinstance(chunk, _Silence)
+                feed, tempo = (chain.feed_unstretched, 1.0) if is_silence else (chain.feed, job.speed)
                 for piece in ramp.cut(chunk.samples):
-                    progress.unsent_s += len(piece) / rate_hz / job.speed
-                    packets = await loop.run_in_executor(self._encoders, chain.feed, piece)
-                    await self._send(job, writer, progress, packets)
-        if progress.num_samples == 0:
+                    progress.unsent_s += len(piece) / rate_hz / tempo
+                    packets = await loop.run_in_executor(self._encoders, feed, piece)
+                    await self._send(job, writer, progress, packets, shares)
+        if progress.frames == 0:
             await self._fail(writer, "nothing_to_speak", "the model found nothing to speak in the input")
             return
         packets = await loop.run_in_executor(self._encoders, chain.finish)
-        await self._send(job, writer, progress, packets)
+        await self._send(job, writer, progress, packets, shares)
         usage = Usage(input_tokens=progress.text_tokens, output_tokens=progress.frames)
         await writer.write(Done(usage=usage, timings=progress.timings()))
 
-    async def _send(self, job: SpeechJob, writer: ReplyWriter, progress: _Progress, packets: list[bytes]) -> None:
+    async def _send(
+        self, job: SpeechJob, writer: ReplyWriter, progress: _Progress, packets: list[bytes], shares: ResumeShares
+    ) -> None:
         """Write packets as one event, less those a resumed client has."""
         delivered = job.resume.packets if job.resume is not None else 0
         skip = max(0, delivered - progress.packets)
@@ -237,7 +252,15 @@ class SpeechService:
         packets = packets[skip:]
         if not packets:
             return
-        await writer.write(Audio(seq=progress.events, packets=len(packets), data=b"".join(packets), audio_s=audio_s))
+        await writer.write(
+            Audio(
+                seq=progress.events,
+                packets=len(packets),
+                data=b"".join(packets),
+                resume=shares.take(),
+                audio_s=audio_s,
+            )
+        )
         progress.events += 1
         if progress.audio_first is None:
             progress.audio_first = time.perf_counter()
@@ -248,22 +271,42 @@ class SpeechService:
             await writer.write(Failed(code=code, message=message))
 
 
-async def _chunks(engine: Engine, job: SpeechJob) -> AsyncGenerator[PcmChunk, None]:
-    """The PCM of all segments, in order."""
+async def _chunks(engine: Engine, job: SpeechJob, shares: ResumeShares) -> AsyncGenerator[tuple[int, PcmChunk], None]:
+    """The PCM of all segments, in order, and of the silence the text asks for; each with its segment's index."""
     for index, segment in enumerate(job.segments):
-        request = SynthesisRequest(
-            segment=segment,
-            voice=job.voice,
-            language=job.language,
-            seed=segment_seed(job.seed, index),
-            sampling=job.sampling,
-        )
-        async with aclosing(engine.synthesize(request)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        if segment.text:
+            async with aclosing(_speech(engine, job, index, shares.of(index))) as chunks:
+                async for chunk in chunks:
+                    yield index, chunk
+        for silence in _silence(segment.pause_ms or 0, engine.info.sample_rate_hz):
+            yield index, silence
 
 
-async def _first_then_prefetched(source: AsyncGenerator[PcmChunk, None]) -> AsyncGenerator[PcmChunk, None]:
+async def _speech(engine: Engine, job: SpeechJob, index: int, resume: bytes) -> AsyncGenerator[PcmChunk, None]:
+    """The PCM of one segment."""
+    if not isinstance(job.voice, PresetVoice):
+        raise EngineError("no speaker profile of the clip is at hand")
+    request = SynthesisRequest(
+        segment=job.segments[index],
+        voice=job.voice,
+        language=job.language,
+        seed=segment_seed(job.seed, index),
+        sampling=job.sampling,
+        resume=resume,
+    )
+    async with aclosing(engine.synthesize(request)) as chunks:
+        async for chunk in chunks:
+            yield chunk
+
+
+def _silence(pause_ms: int, rate_hz: int) -> Iterator[_Silence]:
+    """Silence of `pause_ms`, in chunks of at most 1 s: it waits in memory for a slow client."""
+    num_samples = round(pause_ms / 1000 * rate_hz)
+    for start in range(0, num_samples, rate_hz):
+        yield _Silence(samples=np.zeros(min(rate_hz, num_samples - start), np.float32), frames=0)
+
+
+async def _first_then_prefetched(source: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
     async for chunk in source:
         yield chunk
         break

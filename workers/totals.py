@@ -14,7 +14,7 @@ class TotalsCounter:
         self._clock = clock
         self._active = 0
         self._changed = clock()
-        self._streams = self._failed = self._frames = 0
+        self._streams = self._failed = self._frames = self._runaways = 0
         self._audio_s = self._busy_s = self._stream_s = 0.0
 
     @contextmanager
@@ -33,8 +33,9 @@ class TotalsCounter:
         """A stream failed in the worker."""
         self._failed += 1
 
-    def made(self, *, frames: int, audio_s: float) -> None:
+    def made(self, *, frames: int, audio_s: float, runaways: int = 0) -> None:
         """The engine made audio."""
+        self._runaways += runaways
         self._frames += frames
         self._audio_s += audio_s
 
@@ -44,6 +45,7 @@ class TotalsCounter:
         return WorkerTotals(
             streams=self._streams,
             failed_streams=self._failed,
+            runaways=self._runaways,
             frames=self._frames,
             audio_s=self._audio_s,
             busy_s=self._busy_s,

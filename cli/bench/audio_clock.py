@@ -5,18 +5,21 @@ import io
 
 import av
 
-_PCM_BYTES_PER_SAMPLE = 2
+from shared.formats import AudioFormat
+
+BARE_SAMPLE_BYTES = {AudioFormat.PCM: 2, AudioFormat.ULAW: 1, AudioFormat.ALAW: 1}
+"""Formats without a header or packets: the size of a sample tells the time."""
 
 
 class NotAudio(Exception):
     """The bytes are no audio file."""
 
 
-class PcmClock:
-    """Bare samples: mono, 16 bit."""
+class BareClock:
+    """Bare mono samples of a format in BARE_SAMPLE_BYTES."""
 
-    def __init__(self, rate_hz: int) -> None:
-        self._bytes_per_s = _PCM_BYTES_PER_SAMPLE * rate_hz
+    def __init__(self, audio_format: AudioFormat, rate_hz: int) -> None:
+        self._bytes_per_s = BARE_SAMPLE_BYTES[audio_format] * rate_hz
 
     def seconds(self, num_bytes: int) -> float:
         """Seconds of audio in the first `num_bytes` bytes."""
@@ -24,7 +27,7 @@ class PcmClock:
 
 
 class EncodedClock:
-    """A whole file of any format, by the positions of its packets; headers hold no audio."""
+    """A whole file of any other format, by the positions of its packets; headers hold no audio."""
 
     def __init__(self, data: bytes) -> None:
         """Raises NotAudio."""

@@ -8,9 +8,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from cli.bench.audio_clock import BARE_SAMPLE_BYTES
 from cli.bench.stream import Stream
 from cli.sockets import is_loopback
-from shared.formats import AudioFormat
+from shared.formats import FORMATS, AudioFormat
 
 _CONNECT_TIMEOUT_S = 10.0
 _LONGEST_CODE = 60
@@ -62,9 +63,8 @@ class SpeechClient:
 
     async def speak(self, text: str, *, due: float) -> Stream:
         """One request, to its end. Never raises for what the server does: see `Stream.error`."""
-        stream = Stream(text=text, due=due)
-        if self._target.audio_format is not AudioFormat.PCM:
-            stream.body = bytearray()
+        audio_format = self._target.audio_format
+        stream = Stream(text=text, audio_format=audio_format, due=due, rate_hz=FORMATS[audio_format].default_rate_hz)
         try:
             async with asyncio.timeout(self._target.timeout_s):
                 await self._receive(stream)
@@ -87,11 +87,11 @@ class SpeechClient:
             rate = response.headers.get("x-sample-rate", "")
             if rate.isdigit() and int(rate) > 0:
                 stream.rate_hz = int(rate)
-            num_bytes = 0
+            num_bytes, keep = 0, stream.audio_format not in BARE_SAMPLE_BYTES
             async for data in response.aiter_raw():
                 num_bytes += len(data)
                 stream.arrivals.append((time.perf_counter(), num_bytes))
-                if stream.body is not None:
+                if keep:
                     stream.body += data
 
 

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from cli.bench.audio_clock import EncodedClock, NotAudio, PcmClock
+from cli.bench.audio_clock import BARE_SAMPLE_BYTES, BareClock, EncodedClock, NotAudio
 from gateway.underrun import Player
+from shared.formats import AudioFormat
 
 
 @dataclass(slots=True, kw_only=True)
@@ -11,16 +12,17 @@ class Stream:
     """What the client saw. Times are `time.perf_counter` seconds.
 
     `due`: when the request was to be sent; latencies count from there, so that a client that is late itself
-    makes nothing look faster. `arrivals`: time and bytes so far, at each piece of the body. `body` is kept
-    only for encoded formats. `error` empty: the reply came to its proper end.
+    makes nothing look faster. `rate_hz`: of bare samples. `arrivals`: time and bytes so far, at each piece of
+    the body, which itself is kept only where it is needed. `error` empty: the reply came to its proper end.
     """
 
     text: str
     due: float
+    audio_format: AudioFormat = AudioFormat.PCM
     rate_hz: int = 24000
     end: float = 0.0
     arrivals: list[tuple[float, int]] = field(default_factory=list)
-    body: bytearray | None = None
+    body: bytearray = field(default_factory=bytearray)
     error: str = ""
 
 
@@ -71,7 +73,10 @@ def measure(stream: Stream) -> Measured | None:
 
 def _heard(stream: Stream) -> tuple[tuple[float, float], ...]:
     """Arrivals that brought audio: time, seconds of audio."""
-    clock = PcmClock(stream.rate_hz) if stream.body is None else EncodedClock(bytes(stream.body))
+    if stream.audio_format in BARE_SAMPLE_BYTES:
+        clock: BareClock | EncodedClock = BareClock(stream.audio_format, stream.rate_hz)
+    else:
+        clock = EncodedClock(bytes(stream.body))
     heard, known_s = [], 0.0
     for at_s, num_bytes in stream.arrivals:
         now_s = clock.seconds(num_bytes)

@@ -50,7 +50,7 @@ SENTENCES = (
 
 
 def composed_texts(seed: int) -> Iterator[str]:
-    """Endless texts of 5 to 60 words, of whole sentences, hardly ever the same twice."""
+    """Endless texts of 5 to 60 words, of whole sentences; the longer ones hardly ever come twice."""
     rng = random.Random(seed)  # noqa: S311  # a seed is the point
     while True:
         wanted = rng.randint(SHORTEST_WORDS, LONGEST_WORDS)

@@ -62,8 +62,9 @@ def test_a_stream_that_is_cancelled_has_ended(clock):
 def test_audio_and_failures_add_up(clock):
     totals = TotalsCounter(clock)
     totals.made(frames=5, audio_s=0.05)
-    totals.made(frames=7, audio_s=0.07)
+    totals.made(frames=7, audio_s=0.07, runaways=1)
     totals.failed()
     read = totals.read()
     assert (read.frames, read.audio_s, read.failed_streams) == (12, pytest.approx(0.12), 1)
+    assert read.runaways == 1
     assert read.cpu_s > 0

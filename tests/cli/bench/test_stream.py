@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cli.bench.audio_clock import EncodedClock, NotAudio
+from cli.bench.audio_clock import BARE_SAMPLE_BYTES, EncodedClock, NotAudio
 from cli.bench.stream import Stream, measure
 from shared.formats import FORMATS, AudioFormat
 from workers.audio.chain import ReplyChain
@@ -42,13 +42,20 @@ def test_the_servers_sample_rate_counts():
     assert measure(stream((1.0, SECOND), rate_hz=48000)).audio_s == pytest.approx(0.5)
 
 
+def test_telephone_audio_has_a_byte_a_sample():
+    assert measure(stream((1.0, 8000), audio_format=AudioFormat.ULAW, rate_hz=8000)).audio_s == 1
+
+
 def test_a_failed_stream_has_no_figures():
     assert measure(stream((0.001, SECOND), error="broken_off")) is None
 
 
 @pytest.mark.parametrize(
     ("broken", "error"),
-    [(stream(), "no_audio"), (stream((0.1, 9), body=bytearray(b"not audio")), "not_audio")],
+    [
+        (stream(), "no_audio"),
+        (stream((0.1, 9), audio_format=AudioFormat.MP3, body=bytearray(b"not audio")), "not_audio"),
+    ],
     ids=["empty", "not audio"],
 )
 def test_a_reply_without_audio_is_an_error_and_not_a_fast_stream(broken, error):
@@ -63,7 +70,7 @@ def encoded(audio_format, seconds=3.0):
     return b"".join([*chain.feed(samples.astype(np.float32)), *chain.finish()])
 
 
-ENCODED = [audio_format for audio_format in AudioFormat if audio_format is not AudioFormat.PCM]
+ENCODED = [audio_format for audio_format in AudioFormat if audio_format not in BARE_SAMPLE_BYTES]
 
 
 @pytest.mark.parametrize("audio_format", ENCODED)
@@ -80,7 +87,8 @@ def test_an_encoded_file_tells_how_much_can_be_played(audio_format):
 
 def test_a_header_is_no_audio():
     data = encoded(AudioFormat.WAV)
-    figures = measure(stream((0.1, 44), (0.5, 44 + SECOND), (1.5, len(data)), body=bytearray(data)))
+    arrivals = [(0.1, 44), (0.5, 44 + SECOND), (1.5, len(data))]
+    figures = measure(stream(*arrivals, audio_format=AudioFormat.WAV, body=bytearray(data)))
     assert figures.first_audio_s == pytest.approx(0.5)
     assert figures.deficit_s == pytest.approx(0.0, abs=1e-6)
 

@@ -13,10 +13,12 @@ from gateway.docs_page import docs_assets, openapi_config
 from gateway.errors import handle_error
 from gateway.health import health, ready, root
 from gateway.loopback import LoopbackGuard
+from gateway.metrics import Metrics, get_metrics
 from gateway.models import list_audio_models, list_models, retrieve_model
 from gateway.openapi import complete
 from gateway.prepare import JobMaker
 from gateway.request_log import RequestLog
+from gateway.request_metrics import RequestMetrics
 from gateway.speech import SpeechService, create_speech, synthesize
 from gateway.voice_routes import list_voices
 from shared.broker.connection import connect, warm
@@ -29,6 +31,7 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
     """The application; it connects to `settings.redis.url` when it starts and watches the workers."""
     redis = connect(settings.redis.url, max_connections=settings.redis.max_connections)
     fleet = Fleet(redis)
+    metrics = Metrics(fleet.workers)
     speech = SpeechService(
         settings=settings,
         redis=redis,
@@ -36,6 +39,7 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
         fleet=fleet,
         jobs=JobMaker(settings, fleet),
         admission=Admission(settings.limits.max_pending),
+        metrics=metrics,
     )
 
     @asynccontextmanager
@@ -61,12 +65,14 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
             health,
             ready,
             root,
+            get_metrics,
             docs_assets(),
         ],
         dependencies={
             "speech": Provide(lambda: speech, sync_to_thread=False),
             "fleet": Provide(lambda: fleet, sync_to_thread=False),
             "settings": Provide(lambda: settings, sync_to_thread=False),
+            "metrics": Provide(lambda: metrics, sync_to_thread=False),
         },
         exception_handlers={Exception: handle_error},
         lifespan=[lifespan],
@@ -77,4 +83,4 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
     )
     complete(app.openapi_schema)
     guarded: ASGIApp = app if settings.server.allow_remote else LoopbackGuard(app)
-    return RequestLog(guarded)
+    return RequestLog(RequestMetrics(guarded, metrics))

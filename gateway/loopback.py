@@ -41,6 +41,7 @@ class LoopbackGuard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on or refuse."""
         if scope["type"] == ScopeType.HTTP and (error := _refusal(scope)) is not None:
+            scope.setdefault("state", {})["outcome"] = error.code
             body = msgspec.json.encode(error.answer())
             headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
             await send({"type": "http.response.start", "status": error.kind.status, "headers": headers})

@@ -10,6 +10,7 @@ import msgspec
 from arq.connections import ArqRedis
 
 from gateway.errors import ApiError
+from gateway.speech_record import SpeechRecord
 from shared.broker.events import ReplyReader
 from shared.broker.heartbeat import INTERVAL_S, Fleet
 from shared.broker.queue import JobQueue
@@ -35,8 +36,17 @@ log = get_logger()
 class Reply:
     """Reads the events of a job and keeps the job alive. Close it, however it ended."""
 
-    def __init__(self, job: SpeechJob, redis: ArqRedis, queue: JobQueue, fleet: Fleet, limits: LimitsSettings) -> None:
+    def __init__(
+        self,
+        job: SpeechJob,
+        redis: ArqRedis,
+        queue: JobQueue,
+        fleet: Fleet,
+        limits: LimitsSettings,
+        record: SpeechRecord,
+    ) -> None:
         self._job = job
+        self.record = record
         self._redis = redis
         self._queue = queue
         self._fleet = fleet
@@ -54,6 +64,7 @@ class Reply:
 
     async def enqueue(self) -> None:
         """Queue the first attempt."""
+        self.record.queued()
         await self._queue.enqueue(self._job)
 
     async def read(self) -> list[Audio | Done]:
@@ -72,12 +83,15 @@ class Reply:
                 case Started():
                     self._worker = event.worker
                     self.started = True
+                    self.record.started()
                 case Audio():
                     self._packets += event.packets
                     self._state += event.resume
+                    self.record.came(event)
                     events.append(event)
                 case Done():
                     self.finished = True
+                    self.record.came(event)
                     events.append(event)
                 case Failed(code=code, message=message):
                     if code != _WORKER_LEFT:
@@ -122,6 +136,7 @@ class Reply:
         info = self._fleet.models().get(job.model)
         resumable = self._packets == 0 or (info is not None and info.can_resume)
         log.warning("attempt_lost", job_id=job.id, attempt=job.attempt, worker=self._worker, reason=reason)
+        self.record.lost(reason)
         await self._queue.cancel(job)
         if job.attempt >= self._limits.max_attempts or not resumable:
             raise ApiError("worker_lost", "The worker that made this speech was lost; try again.")
@@ -133,4 +148,5 @@ class Reply:
         self._reader = self._new_reader()
         self._worker = None
         self._unclaimed_since = None
+        self.record.queued()
         await self._queue.enqueue(self._job)

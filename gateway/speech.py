@@ -13,10 +13,12 @@ from redis.exceptions import RedisError
 
 from gateway.admission import Admission
 from gateway.errors import ApiError
+from gateway.metrics import Metrics
 from gateway.prepare import JobMaker
 from gateway.relay import BytesFraming, ClientGone, SpeechResponse, SseFraming, close_quietly, until_hang_up
 from gateway.reply import Reply
 from gateway.schemas import SpeechRequest, SynthesizeRequest
+from gateway.speech_record import CLIENT_GONE, DONE, FAILED, SpeechRecord
 from shared.broker.heartbeat import Fleet
 from shared.broker.queue import JobQueue
 from shared.contracts import Audio, Done, SpeechJob
@@ -38,17 +40,20 @@ class SpeechService:
     fleet: Fleet
     jobs: JobMaker
     admission: Admission
+    metrics: Metrics
 
     async def begin(self, job: SpeechJob, request: Request[Any, Any, Any]) -> tuple[Reply, list[Audio | Done]]:
-        """Queue a job and wait for its first events. The caller closes the reply.
+        """Queue a job and wait for its first events. The caller closes the reply and ends its record.
 
         Raises ApiError when it fails, ClientGone when the client hangs up before; then nothing is left.
         """
-        reply = Reply(job, self.redis, self.queue, self.fleet, self.settings.limits)
+        record = SpeechRecord(self.metrics, job, arrived=request.scope["state"]["arrived"])
+        reply = Reply(job, self.redis, self.queue, self.fleet, self.settings.limits, record)
         try:
             with self.admission.waiting():
                 return reply, await until_hang_up(_first_events(reply), request.receive)
         except BaseException as error:
+            record.end(CLIENT_GONE if isinstance(error, ClientGone) else FAILED)
             # Shielded: a cancelled handler still takes its job out of the queue.
             await asyncio.shield(close_quietly(reply))
             if isinstance(error, RedisError | OSError):
@@ -116,11 +121,15 @@ async def synthesize(
         reply, events = await speech.begin(job, request)
     except ClientGone:
         return _nobody_listens(request)
+    outcome = FAILED
     try:
         pcm = await until_hang_up(_whole_body(reply, events), request.receive)
+        outcome = DONE
     except ClientGone:
+        outcome = CLIENT_GONE
         return _nobody_listens(request)
     finally:
+        reply.record.end(outcome)
         await asyncio.shield(close_quietly(reply))
     return Response(wav_header(job.sample_rate_hz, len(pcm) // 2) + pcm, media_type="audio/wav")
 
@@ -137,5 +146,5 @@ async def _whole_body(reply: Reply, events: list[Audio | Done]) -> bytes:
 
 
 def _nobody_listens(request: Request[Any, Any, Any]) -> ASGIApp:
-    request.scope["state"]["outcome"] = "client_gone"
+    request.scope["state"]["outcome"] = CLIENT_GONE
     return Response(None, status_code=_CLIENT_CLOSED_REQUEST).to_asgi_response(None, request)

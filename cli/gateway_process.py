@@ -1,16 +1,15 @@
 """`gepard gateway`: the HTTP side alone."""
 
+import asyncio
 import logging
-import socket
 
 import click
 import uvicorn
 
 from cli.options import overridden, require_redis
-from cli.sockets import listen, url_of
+from cli.sockets import inherit, listen, url_of
 from cli.version import VERSION
-from gateway.app import build_app
-from shared.errors import SettingsError
+from shared.errors import DatabaseError, SettingsError
 from shared.settings import Settings
 from shared.telemetry import configure_logging, get_logger
 
@@ -40,12 +39,20 @@ def gateway(
     fds: tuple[int, ...],
 ) -> None:
     """Run a gateway alone, against any Redis."""
+    # Heavy: only this command pays for the web framework and the database's libraries.
+    from cli.registry import prepare  # noqa: PLC0415
+    from gateway.app import build_app  # noqa: PLC0415
+
     settings = require_redis(overridden(settings, redis_url=redis_url, host=host, port=port, allow_remote=allow_remote))
     configure_logging(settings.log, process="gateway")
     logging.getLogger("uvicorn.error").addFilter(_ExpectedCuts())
     try:
-        sockets = [socket.socket(fileno=fd) for fd in fds] or listen(settings.server)
-    except SettingsError as error:
+        has_keys = asyncio.run(prepare(settings))
+        if fds:
+            sockets = inherit(fds, settings.server, has_keys=has_keys)
+        else:
+            sockets = listen(settings.server, has_keys=has_keys)
+    except (SettingsError, DatabaseError) as error:
         raise click.ClickException(str(error)) from error
     log.info("gateway_listening", urls=[url_of(sock) for sock in sockets])
     config = uvicorn.Config(

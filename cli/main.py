@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from cli.gateway_process import gateway
+from cli.keys import keys
 from cli.say import say
 from cli.serve import serve
 from cli.version import VERSION
@@ -29,5 +30,5 @@ def main(context: click.Context, config: Path | None) -> None:
         raise click.ClickException(str(error)) from error
 
 
-for command in (serve, gateway, worker, say):
+for command in (serve, gateway, worker, say, keys):
     main.add_command(command)

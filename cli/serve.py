@@ -13,10 +13,10 @@ import click
 import httpx
 
 from cli.options import overridden
-from cli.sockets import listen, url_of
+from cli.sockets import listen, needs_key, url_of
 from cli.supervisor import Part, PartFailed, Supervisor
 from cli.valkey import EmbeddedValkey
-from shared.errors import SettingsError
+from shared.errors import DatabaseError, SettingsError
 from shared.settings import Settings
 from shared.telemetry import configure_logging
 
@@ -60,11 +60,18 @@ def serve(
     configure_logging(settings.log, process="serve")
     config = context.parent.params.get("config") if context.parent else None
     try:
-        sockets = listen(settings.server)
+        sockets = listen(settings.server, has_keys=needs_key(settings.server) and _has_keys(settings))
         with _locked(settings.data_path()):
             asyncio.run(_serve(settings, sockets, config))
-    except (SettingsError, PartFailed) as error:
+    except (SettingsError, DatabaseError, PartFailed) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _has_keys(settings: Settings) -> bool:
+    # Heavy to import, and needed only to decide whether others than this machine may be served.
+    from cli.registry import prepare  # noqa: PLC0415
+
+    return asyncio.run(prepare(settings))
 
 
 @contextlib.contextmanager
@@ -91,7 +98,7 @@ async def _serve(settings: Settings, sockets: list[socket.socket], config: Path 
     url = url_of(sockets[0])
     async with Supervisor() as supervisor, _redis(settings, supervisor) as redis_url:
         gepard = [sys.executable, "-m", "cli", *(["--config", str(config)] if config else [])]
-        environment = {"GEPARD_REDIS_URL": redis_url}
+        environment = {"GEPARD_REDIS_URL": redis_url, "GEPARD_DATA_DIR": str(settings.data_path())}
         gateway = Part(
             name="gateway",
             command=[*gepard, "gateway", *_gateway_options(settings, sockets)],

@@ -3,6 +3,7 @@
 import contextlib
 import ipaddress
 import socket
+from collections.abc import Sequence
 
 from shared.errors import SettingsError
 from shared.settings import ServerSettings
@@ -20,18 +21,20 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def listen(server: ServerSettings) -> list[socket.socket]:
+def needs_key(server: ServerSettings) -> bool:
+    """Whether others than this machine could reach the gateway, and no one said that this needs no key."""
+    return not server.allow_remote and not is_loopback(server.host.strip("[]"))
+
+
+def listen(server: ServerSettings, *, has_keys: bool = False) -> list[socket.socket]:
     """Bind; `localhost` means 127.0.0.1 and, where there is one, ::1; `::` means both families.
 
     A health check or client that says localhost may mean either address. Raises SettingsError when the
-    address is not loopback and that was not allowed, is not valid, or is taken.
+    address is not loopback, there are no API keys and it was not allowed without; when it is not valid, or taken.
     """
     host = server.host.strip("[]")
-    if not is_loopback(host) and not server.allow_remote:
-        raise SettingsError(
-            f"without API keys only this machine is served: server.host is {host}; use localhost, or set "
-            "server.allow_remote to true to let everyone who can reach the port use it"
-        )
+    if needs_key(server) and not has_keys:
+        raise _no_key(host)
     if host != "localhost":
         return [_bind(host, server.port)]
     first = _bind("127.0.0.1", server.port)
@@ -39,6 +42,23 @@ def listen(server: ServerSettings) -> list[socket.socket]:
     with contextlib.suppress(SettingsError):  # no IPv6 here, or another server has ::1: IPv4 is enough
         sockets.append(_bind("::1", first.getsockname()[1]))
     return sockets
+
+
+def inherit(fds: Sequence[int], server: ServerSettings, *, has_keys: bool) -> list[socket.socket]:
+    """Sockets that another process bound. Raises SettingsError as `listen` does: the keys may be gone since."""
+    sockets = [socket.socket(fileno=fd) for fd in fds]
+    for sock in sockets:
+        address = sock.getsockname()[0]
+        if not has_keys and not server.allow_remote and not is_loopback(address):
+            raise _no_key(address)
+    return sockets
+
+
+def _no_key(host: str) -> SettingsError:
+    return SettingsError(
+        f"without API keys only this machine is served: server.host is {host}; make a key with `gepard keys "
+        "create NAME`, use localhost, or set server.allow_remote to true to let everyone who can reach the port use it"
+    )
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -116,7 +116,9 @@ class KeyRegistry:
     async def all(self) -> list[ApiKey]:
         """All keys, revoked ones too, oldest first."""
         async with self._database.session() as session:
-            rows = await _Keys(session=session).get_many(order_by=[(ApiKeyRow.created_at, False), (ApiKeyRow.id, False)])
+            rows = await _Keys(session=session).get_many(
+                order_by=[(ApiKeyRow.created_at, False), (ApiKeyRow.id, False)]
+            )
             return [_api_key(row) for row in rows]
 
     async def find(self, key_hash: str) -> ApiKey | None:

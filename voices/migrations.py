@@ -9,15 +9,19 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
 from sqlalchemy import URL, Connection, event, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from shared.database import SQLITE, Database, unusable, with_file
 from shared.errors import DatabaseError
+from shared.telemetry import get_logger
 
 # An arbitrary number, the same in every version: what PostgreSQL's advisory locks are named by.
-_LOCK = 6_710_889
+LOCK = 6_710_889
+
+log = get_logger()
 
 
 async def upgrade(url: URL, revision: str = "head") -> None:
@@ -57,12 +61,19 @@ async def _run(url: URL, action: Any) -> None:  # noqa: ANN401
 
 def _locked(connection: Connection, action: Any) -> None:  # noqa: ANN401
     if connection.dialect.name != SQLITE:  # SQLite: BEGIN IMMEDIATE is the lock
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
     config = Config()
     config.set_main_option("script_location", str(script_folder()).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
+    before = _revision(connection)
     action(config)
+    if (after := _revision(connection)) != before:
+        log.info("database_migrated", before=before, after=after)
+
+
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
 
 
 def _own_transactions(connection: Any, _: object) -> None:  # noqa: ANN401

@@ -34,3 +34,18 @@ def cancelled(attempt_id: str) -> str:
 def heartbeat(worker: WorkerId) -> str:
     """Heartbeat of one worker; it expires soon after the worker is gone."""
     return f"gepard:heartbeat:{worker}"
+
+
+def request_window(key_id: str) -> str:
+    """Sorted set of the requests of an API key in the last minute, by their time in milliseconds."""
+    return f"gepard:limits:requests:{key_id}"
+
+
+def characters(key_id: str) -> str:
+    """Characters that an API key used today; expires at midnight UTC."""
+    return f"gepard:limits:characters:{key_id}"
+
+
+def leases(key_id: str) -> str:
+    """Sorted set of the running streams of an API key, by when their lease ends."""
+    return f"gepard:limits:streams:{key_id}"

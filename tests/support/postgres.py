@@ -63,8 +63,12 @@ def _reachable(binaries: Path, folder: Path) -> Path:
     probe = subprocess.run(["/bin/sh", "-c", f"test -x '{binaries}/postgres'"], user=_USER, check=False)
     if probe.returncode == 0:
         return binaries
-    shutil.copytree(binaries.parent, folder / "install", symlinks=True)
-    return folder / "install" / "bin"
+    installed, package = binaries.parent, binaries.parent.parent
+    copied = folder / package.name / installed.name
+    shutil.copytree(installed, copied, symlinks=True)
+    # The shared libraries lie beside the package, where the binaries look for them.
+    shutil.copytree(package.with_name(f"{package.name}.libs"), folder / f"{package.name}.libs")
+    return copied / "bin"
 
 
 def _wait_until_ready(pid_file: Path, server: subprocess.Popen[bytes]) -> None:

@@ -8,10 +8,11 @@ ARGS ?=
 BIN := $(VENV)/bin
 # pip installs dependency groups since 25.1.
 PIP_VERSION := 26.3
+TORCH_VERSION := 2.13.0
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve generate test check format constraints clean setup-test setup-check
+.PHONY: help setup setup-test setup-check setup-gepard serve generate test test-gepard check format constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +22,7 @@ help: ## List the targets
 setup: $(VENV)/.product ## Install the product into $(VENV)
 setup-test: $(VENV)/.test ## Install what the tests need
 setup-check: $(VENV)/.check ## Install the linters and the type checker
+setup-gepard: $(VENV)/.gepard ## Install PyTorch, for the Gepard model and its tests
 
 $(VENV)/.product: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
@@ -39,6 +41,10 @@ $(VENV)/.check: $(VENV)/.product
 	@$(INSTALL) --group check
 	@touch $@
 
+$(VENV)/.gepard: $(VENV)/.test
+	@$(INSTALL) "torch==$(TORCH_VERSION)" -e ".[gepard]"
+	@touch $@
+
 # --- Using it --------------------------------------------------------------------------------------------
 
 serve: setup ## Serve speech on 127.0.0.1:8000 (PORT=8001 for another port)
@@ -51,6 +57,9 @@ generate: setup ## Speak a text through a running gateway: make generate ARGS="'
 
 test: setup-test ## Run the whole test suite (ARGS="-k name" for a part of it)
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-gepard: setup-gepard ## Run the tests that need PyTorch (a large download where only CUDA builds are to be had)
+	@$(BIN)/python -m pytest tests/workers/gepard tests/workers/nanocodec tests/benchmarks $(ARGS)
 
 check: setup-test setup-check ## Check format, lint, types and import arrows
 	@$(BIN)/ruff format --check .

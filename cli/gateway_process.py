@@ -2,14 +2,18 @@
 
 import asyncio
 import logging
+import signal
 
 import click
 import uvicorn
 
-from cli.options import overridden, require_redis
+from cli.options import PORT, overridden
+from cli.parent import end_with_parent
+from cli.redis_check import require_redis
+from cli.registry import prepare
 from cli.sockets import inherit, listen, url_of
 from cli.version import VERSION
-from shared.errors import DatabaseError, SettingsError
+from gateway.app import build_app
 from shared.settings import Settings
 from shared.telemetry import configure_logging, get_logger
 
@@ -26,9 +30,10 @@ class _ExpectedCuts(logging.Filter):
 @click.command()
 @click.option("--redis-url", help="Redis or Valkey to use (default: redis.url).")
 @click.option("--host", help="Address to listen on (default: server.host).")
-@click.option("--port", type=int, help="Port to listen on (default: server.port).")
+@click.option("--port", type=PORT, help="Port to listen on (default: server.port).")
 @click.option("--allow-remote", is_flag=True, default=None, help="Serve others than this machine, without keys.")
 @click.option("--fd", "fds", type=int, multiple=True, hidden=True, help="Listening socket inherited from serve.")
+@click.option("--parent", type=int, hidden=True, help="Process to end with.")
 @click.pass_obj
 def gateway(
     settings: Settings,
@@ -37,24 +42,19 @@ def gateway(
     port: int | None,
     allow_remote: bool | None,
     fds: tuple[int, ...],
+    parent: int | None,
 ) -> None:
     """Run a gateway alone, against any Redis."""
-    # Heavy: only this command pays for the web framework and the database's libraries.
-    from cli.registry import prepare  # noqa: PLC0415
-    from gateway.app import build_app  # noqa: PLC0415
-
-    settings = require_redis(overridden(settings, redis_url=redis_url, host=host, port=port, allow_remote=allow_remote))
+    if parent is not None:
+        end_with_parent(parent)
+    settings = overridden(settings, redis_url=redis_url, host=host, port=port, allow_remote=allow_remote)
     configure_logging(settings.log, process="gateway")
-    logging.getLogger("uvicorn.error").addFilter(_ExpectedCuts())
-    try:
-        has_keys = asyncio.run(prepare(settings))
-        if fds:
-            sockets = inherit(fds, settings.server, has_keys=has_keys)
-        else:
-            sockets = listen(settings.server, has_keys=has_keys)
-    except (SettingsError, DatabaseError) as error:
-        raise click.ClickException(str(error)) from error
-    log.info("gateway_listening", urls=[url_of(sock) for sock in sockets])
+    uvicorn_log = logging.getLogger("uvicorn.error")
+    uvicorn_log.setLevel(logging.WARNING)
+    uvicorn_log.addFilter(_ExpectedCuts())
+    has_keys = asyncio.run(prepare(settings))
+    sockets = inherit(fds, settings.server, has_keys=has_keys) if fds else listen(settings.server, has_keys=has_keys)
+    asyncio.run(require_redis(settings.redis.url))
     config = uvicorn.Config(
         build_app(settings, version=VERSION),
         log_config=None,
@@ -62,4 +62,11 @@ def gateway(
         server_header=False,
         timeout_graceful_shutdown=round(settings.worker.drain_s),
     )
-    uvicorn.Server(config).run(sockets=sockets)
+    server = uvicorn.Server(config)
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        # At its end uvicorn raises the signal again that ended it: with this the process exits with status 0.
+        signal.signal(signum, server.handle_exit)
+    urls = [url_of(sock) for sock in sockets]
+    log.info("gateway_listening", urls=urls, message=f"The gateway listens at {' and '.join(urls)}.")
+    server.run(sockets=sockets)
+    log.info("gateway_stopped")

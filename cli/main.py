@@ -1,20 +1,46 @@
 """The `gepard` command."""
 
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
-from cli.gateway_process import gateway
-from cli.keys import keys
-from cli.say import say
-from cli.serve import serve
 from cli.version import VERSION
-from cli.worker_process import worker
-from shared.errors import SettingsError
+from shared.errors import GepardError
 from shared.settings import load_settings
 
+_COMMANDS = {
+    "serve": "cli.serve:serve",
+    "gateway": "cli.gateway_process:gateway",
+    "worker": "cli.worker_process:worker",
+    "say": "cli.say:say",
+    "keys": "cli.keys:keys",
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Commands(click.Group):
+    """Imports a command when it is needed: `gepard say` does not wait for the server's libraries."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401
+        """Run a command; its own errors are one plain line and exit status 1."""
+        try:
+            return super().invoke(ctx)
+        except GepardError as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="gepard")
 @click.option(
     "--config",
@@ -24,11 +50,4 @@ from shared.settings import load_settings
 @click.pass_context
 def main(context: click.Context, config: Path | None) -> None:
     """Self-hosted, OpenAI-compatible text to speech."""
-    try:
-        context.obj = load_settings(config)
-    except SettingsError as error:
-        raise click.ClickException(str(error)) from error
-
-
-for command in (serve, gateway, worker, say, keys):
-    main.add_command(command)
+    context.obj = load_settings(config)

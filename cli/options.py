@@ -5,6 +5,9 @@ from msgspec.structs import replace
 
 from shared.settings import Settings
 
+PORT = click.IntRange(0, 65535)
+"""0: any free port."""
+
 
 def overridden(
     settings: Settings,
@@ -23,11 +26,4 @@ def overridden(
         settings = replace(settings, redis=replace(settings.redis, url=redis_url))
     if data_dir is not None:
         settings = replace(settings, data_dir=data_dir)
-    return settings
-
-
-def require_redis(settings: Settings) -> Settings:
-    """Raise a usage error when no Redis is named."""
-    if not settings.redis.url:
-        raise click.UsageError("name a Redis: --redis-url, redis.url in the configuration, or GEPARD_REDIS_URL")
     return settings

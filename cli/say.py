@@ -1,33 +1,38 @@
 """`gepard say`: speak a text through a running gateway."""
 
 import base64
-import contextlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 import httpx
-from rich.console import Console
-from rich.progress import DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from cli.sockets import is_loopback
+from cli.say_output import STDOUT, progress, sink
+from cli.sockets import http_url
 from shared.formats import AudioFormat
-from shared.settings import Settings
+from shared.settings import ServerSettings, Settings
 
-_FORMATS = [audio_format.value for audio_format in AudioFormat]
+_FORMATS = {audio_format.value: audio_format for audio_format in AudioFormat}
+_ENDINGS = {**_FORMATS, "ogg": AudioFormat.OPUS}
 _CONNECT_TIMEOUT_S = 5.0
-_STDOUT = "-"
+_STDIN = "-"
 
 
 @click.command()
 @click.argument("text")
-@click.option("-o", "--output", required=True, help="File to write; - is the standard output.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="File to write; - is the standard output.",
+)
 @click.option("--voice", help="Voice (default: default_voice).")
 @click.option("--model", default="tts-1", show_default=True)
-@click.option("--format", "audio_format", type=click.Choice(_FORMATS), help="Default: by the file's ending, or mp3.")
+@click.option("--format", "audio_format", type=click.Choice(list(_FORMATS)), help="Default: by the file's ending.")
 @click.option("--sample-rate", type=int, help="In Hz.")
+@click.option("--bit-rate", type=int, help="In bits per second, for mp3, opus, webm and aac.")
 @click.option("--speed", type=float, help="0.25 to 4; the pitch is kept.")
 @click.option("--seed", type=int, help="The same seed and text give the same audio.")
 @click.option("--language", help="Tag of the text's language, e.g. en.")
@@ -40,51 +45,76 @@ _STDOUT = "-"
 @click.pass_obj
 def say(settings: Settings, /, text: str, output: str, url: str | None, api_key: str, **options: Any) -> None:  # noqa: ANN401
     """Speak TEXT (- reads it from the standard input) into a file."""
-    if text == "-":
-        text = click.get_text_stream("stdin").read()
-    body = _request_body(text, output, options, settings)
-    base_url = (url or _own_url(settings)).rstrip("/")
+    body = _request_body(_read(text), output, options, settings)
+    speech_url = _speech_url(url, settings.server)
     client = httpx.Client(
-        headers={"authorization": f"Bearer {api_key}"},
+        headers={b"authorization": b"Bearer " + api_key.encode()},
         timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S),
         trust_env=url is not None,
     )
-    try:
-        with client, client.stream("POST", f"{base_url}/audio/speech", json=body) as response:
-            if not response.is_success:
-                response.read()
-                raise click.ClickException(_error_message(response))
-            with _sink(output) as sink, _progress(output) as progress:
-                task = progress.add_task("speaking", total=None)
+    # The file first: what cannot be written is not asked for.
+    with sink(output) as target, progress("speaking" if output == STDOUT else output) as advance, client:
+        try:
+            with client.stream("POST", speech_url, json=body) as response:
+                if not response.is_success:
+                    response.read()
+                    raise click.ClickException(_error_message(response))
                 for data in response.iter_bytes():
-                    sink.write(data)
-                    progress.advance(task, len(data))
-    except httpx.ConnectError as error:
-        raise click.ClickException(f"no gateway answers at {base_url}: start one with `gepard serve`") from error
-    except httpx.HTTPError as error:
-        raise click.ClickException(f"the reply broke off: {error}") from error
+                    target.write(data)
+                    advance(len(data))
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise click.ClickException(f"no gateway answers at {speech_url}: start one with `gepard serve`") from error
+        except httpx.HTTPError as error:
+            raise click.ClickException(f"the reply broke off: {error}") from error
+
+
+def _read(text: str) -> str:
+    if text != _STDIN:
+        return text
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise click.ClickException("the text on the standard input is not UTF-8") from error
 
 
 def _request_body(text: str, output: str, options: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """The request, with only what was asked for."""
-    ending = Path(output).suffix.lstrip(".").lower()
     reference: Path | None = options.pop("reference")
     body = {
         "input": text,
         "voice": options.pop("voice") or settings.default_voice,
-        "response_format": options.pop("audio_format") or (ending if ending in _FORMATS else "mp3"),
+        "response_format": options.pop("audio_format") or _format_of(output),
         "normalize": not options.pop("no_normalize"),
         **{name: value for name, value in options.items() if value is not None},
     }
     if reference is not None:
-        body["reference_audio"] = base64.b64encode(reference.read_bytes()).decode()
+        try:
+            body["reference_audio"] = base64.b64encode(reference.read_bytes()).decode()
+        except OSError as error:
+            raise click.ClickException(f"cannot read {reference}: {error.strerror}") from error
     return body
 
 
-def _own_url(settings: Settings) -> str:
-    host = settings.server.host
-    name = "127.0.0.1" if host == "localhost" or not is_loopback(host) else host
-    return f"http://[{name}]:{settings.server.port}/v1" if ":" in name else f"http://{name}:{settings.server.port}/v1"
+def _format_of(output: str) -> str:
+    """The format a file's ending stands for; mp3 where there is none."""
+    ending = Path(output).suffix.removeprefix(".").lower()
+    if ending and ending not in _ENDINGS:
+        raise click.ClickException(f"no format ends in .{ending}: name one (--format {'|'.join(_FORMATS)})")
+    return _ENDINGS[ending].value if ending else AudioFormat.MP3.value
+
+
+def _speech_url(url: str | None, server: ServerSettings) -> httpx.URL:
+    """Where to send the request: `url` with or without /v1, or the gateway of this configuration."""
+    if url is None and server.port == 0:
+        raise click.ClickException("server.port is 0: name the gateway (--url)")
+    try:
+        base = httpx.URL(url or http_url(server.host, server.port))
+    except httpx.InvalidURL as error:
+        raise click.ClickException(f"--url {url}: {error}") from error
+    if base.scheme not in ("http", "https") or not base.host:
+        raise click.ClickException(f"--url {url}: expected something like http://127.0.0.1:8000/v1")
+    path = base.path.rstrip("/") or "/v1"
+    return base.copy_with(path=f"{path}/audio/speech")
 
 
 def _error_message(response: httpx.Response) -> str:
@@ -92,35 +122,3 @@ def _error_message(response: httpx.Response) -> str:
         return str(response.json()["error"]["message"])
     except (ValueError, KeyError, TypeError):
         return f"the server answered {response.status_code}"
-
-
-@contextlib.contextmanager
-def _sink(output: str) -> Iterator[BinaryIO]:
-    """Where the audio goes; a file appears under its name only when it is whole."""
-    if output == _STDOUT:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    target = Path(output)
-    partial = target.with_name(target.name + ".part")
-    try:
-        with partial.open("wb") as sink:
-            yield sink
-        partial.replace(target)
-    except OSError as error:
-        raise click.ClickException(f"cannot write {output}: {error.strerror}") from error
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _progress(output: str) -> Progress:
-    """On stderr, so that the standard output stays audio; silent where that is no terminal."""
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}" if output == _STDOUT else output),
-        DownloadColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=False,
-        disable=not sys.stderr.isatty(),
-    )

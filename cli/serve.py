@@ -2,45 +2,32 @@
 
 import asyncio
 import contextlib
-import fcntl
 import signal
 import socket
-import sys
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import click
-import httpx
 
-from cli.options import overridden
+from cli.banner import banner
+from cli.data_folder import owned
+from cli.options import PORT, overridden
+from cli.parts import Probe, gateway_part, probe, worker_part
+from cli.redis_check import require_redis
 from cli.sockets import listen, needs_key, url_of
-from cli.supervisor import Part, PartFailed, Supervisor
-from cli.valkey import EmbeddedValkey
-from shared.errors import DatabaseError, SettingsError
+from cli.supervisor import PartFailed, Supervisor
+from cli.valkey import embedded_valkey
 from shared.settings import Settings
-from shared.telemetry import configure_logging
+from shared.telemetry import configure_logging, get_logger
 
-_START_TIMEOUT_S = 120.0
-_STOP_MARGIN_S = 5.0
-_VALKEY_STOP_S = 10.0
+_POLL_S = 0.05
+_SEEN_TIMEOUT_S = 30.0
 
-_BANNER = """
-Speech is served at {url}/v1
-
-  curl {url}/v1/audio/speech -H 'Content-Type: application/json' \\
-       -d '{{"model": "tts-1", "voice": "{voice}", "input": "Hello there!"}}' -o hello.mp3
-
-  from openai import OpenAI
-  client = OpenAI(base_url="{url}/v1", api_key="none")
-  client.audio.speech.create(model="tts-1", voice="{voice}", input="Hello there!").write_to_file("hello.mp3")
-
-API page: {url}/docs     Voices: {url}/v1/voices     Stop: Ctrl-C
-"""
+log = get_logger()
 
 
 @click.command()
 @click.option("--host", help="Address to listen on (default: server.host).")
-@click.option("--port", type=int, help="Port to listen on (default: server.port).")
+@click.option("--port", type=PORT, help="Port to listen on (default: server.port).")
 @click.option("--allow-remote", is_flag=True, default=None, help="Serve others than this machine, without keys.")
 @click.option("--data-dir", help="Folder for data (default: data_dir).")
 @click.option("--redis-url", help="Use this Redis instead of starting a Valkey.")
@@ -59,104 +46,80 @@ def serve(
     )
     configure_logging(settings.log, process="serve")
     config = context.parent.params.get("config") if context.parent else None
-    try:
+    # First the lock: whoever starts it twice hears so, not that the port is taken. Without a Valkey there are
+    # no data.
+    with contextlib.nullcontext() if settings.redis.url else owned(settings.data_path()):
         sockets = listen(settings.server, has_keys=needs_key(settings.server) and _has_keys(settings))
-        with _locked(settings.data_path()):
-            asyncio.run(_serve(settings, sockets, config))
-    except (SettingsError, DatabaseError, PartFailed) as error:
-        raise click.ClickException(str(error)) from error
+        asyncio.run(_until_stopped(settings, sockets, config))
 
 
 def _has_keys(settings: Settings) -> bool:
-    # Heavy to import, and needed only to decide whether others than this machine may be served.
+    # Slow to import, and needed only where others than this machine could reach the port.
     from cli.registry import prepare  # noqa: PLC0415
 
     return asyncio.run(prepare(settings))
 
 
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Own the data folder. Raises SettingsError when another serve does, or it cannot be written."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = (folder / "lock").open("w")
-    except OSError as error:
-        raise SettingsError(f"cannot write to the data folder {folder}: {error.strerror}") from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise SettingsError(f"another `gepard serve` uses the data folder {folder} (--data-dir)") from error
-        yield
-
-
-async def _serve(settings: Settings, sockets: list[socket.socket], config: Path | None) -> None:
+async def _until_stopped(settings: Settings, sockets: list[socket.socket], config: Path | None) -> None:
+    """Serve until SIGINT, SIGTERM or SIGHUP. Raises PartFailed or SettingsError when that cannot be."""
+    supervisor = Supervisor()
     stop = asyncio.Event()
+
+    def end() -> None:
+        if stop.is_set():
+            supervisor.hurry()
+        stop.set()
+
     loop = asyncio.get_running_loop()
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(signum, stop.set)
-    url = url_of(sockets[0])
-    async with Supervisor() as supervisor, _redis(settings, supervisor) as redis_url:
-        gepard = [sys.executable, "-m", "cli", *(["--config", str(config)] if config else [])]
-        environment = {"GEPARD_REDIS_URL": redis_url, "GEPARD_DATA_DIR": str(settings.data_path())}
-        gateway = Part(
-            name="gateway",
-            command=[*gepard, "gateway", *_gateway_options(settings, sockets)],
-            ready=lambda: _answers(f"{url}/health"),
-            stop_s=settings.worker.drain_s + _STOP_MARGIN_S,
-            pass_fds=[sock.fileno() for sock in sockets],
-            env=environment,
-        )
-        worker = Part(
-            name="worker",
-            command=[*gepard, "worker"],
-            ready=lambda: _answers(f"{url}/ready"),
-            stop_s=settings.worker.drain_s + _STOP_MARGIN_S,
-            env=environment,
-        )
-        starting = asyncio.create_task(_start(supervisor, gateway, worker))
-        stopping = asyncio.create_task(stop.wait())
-        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
-        if starting.done():
-            starting.result()
-            click.echo(_BANNER.format(url=url, voice=settings.default_voice))
-            await stopping
-        starting.cancel()
-        click.echo("Stopping ...", err=True)
-
-
-async def _start(supervisor: Supervisor, gateway: Part, worker: Part) -> None:
-    # Together: each takes a second or two to import what it needs.
-    await asyncio.gather(
-        supervisor.start(worker, timeout_s=_START_TIMEOUT_S),
-        supervisor.start(gateway, timeout_s=_START_TIMEOUT_S),
-    )
-
-
-@contextlib.asynccontextmanager
-async def _redis(settings: Settings, supervisor: Supervisor) -> AsyncIterator[str]:
-    """The URL of the operator's Redis, or of an embedded Valkey started here."""
-    if settings.redis.url:
-        yield settings.redis.url
-        return
-    valkey = EmbeddedValkey(settings.data_path())
-    await valkey.end_leftover()
-    part = Part(name="valkey", command=valkey.command(), ready=valkey.answers, stop_s=_VALKEY_STOP_S)
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # nohup sets SIGHUP aside.
+        if signum != signal.SIGHUP or signal.getsignal(signum) != signal.SIG_IGN:
+            loop.add_signal_handler(signum, end)
+    serving = asyncio.create_task(_serve(settings, sockets, config, supervisor))
+    stopping = asyncio.create_task(stop.wait())
     try:
-        await supervisor.start(part, timeout_s=_START_TIMEOUT_S)
-        yield valkey.url
+        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if not serving.done():
+            log.info("stopping", message="Stopping; running replies may finish. Ctrl-C again ends them now.")
     finally:
-        valkey.clean()
+        stopping.cancel()
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+    log.info("stopped", message="Stopped.")
 
 
-def _gateway_options(settings: Settings, sockets: list[socket.socket]) -> list[str]:
-    options = [f"--fd={sock.fileno()}" for sock in sockets]
-    return [*options, "--allow-remote"] if settings.server.allow_remote else options
+async def _serve(settings: Settings, sockets: list[socket.socket], config: Path | None, supervisor: Supervisor) -> None:
+    """Start everything, say so, and keep it running; ends only by being cancelled or by raising."""
+    url = url_of(sockets[0])
+    async with contextlib.AsyncExitStack() as stack:
+        redis_url = settings.redis.url
+        if redis_url:
+            await require_redis(redis_url)
+            await stack.enter_async_context(supervisor)
+        else:
+            # Entered before the supervisor: the socket's folder is removed after Valkey has ended.
+            valkey = await stack.enter_async_context(embedded_valkey(settings.data_path()))
+            await stack.enter_async_context(supervisor)
+            supervisor.start(valkey.part())
+            await supervisor.until_ready()
+            redis_url = valkey.url
+        ask = await stack.enter_async_context(probe(url, redis_url))
+        # Together: each takes a second or two to import what it needs. The gateway is last, so that it is
+        # stopped first: its clients hear the end of their replies.
+        supervisor.start(worker_part(settings, redis_url, config, ask))
+        supervisor.start(gateway_part(settings, redis_url, config, ask, sockets))
+        await supervisor.until_ready()
+        await _until_seen(ask)
+        click.echo(banner(settings, url))
+        await supervisor.until_failure()
 
 
-async def _answers(url: str) -> bool:
-    async with httpx.AsyncClient(trust_env=False) as client:
-        try:
-            return (await client.get(url)).is_success
-        except httpx.HTTPError:
-            return False
+async def _until_seen(ask: Probe) -> None:
+    """Wait for the gateway's next look at the workers. Raises PartFailed when it does not find ours."""
+    try:
+        async with asyncio.timeout(_SEEN_TIMEOUT_S):
+            while not await ask.gateway_sees_worker():
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError as error:
+        raise PartFailed("the gateway does not find the worker") from error

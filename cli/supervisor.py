@@ -1,124 +1,145 @@
-"""Keeps child processes running: started in order, restarted when they die, stopped in reverse order."""
+"""Keeps child processes running: restarted when they die, stopped in reverse order of their start."""
 
 import asyncio
-import ctypes
-import os
-import signal
-import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NoReturn, Self
 
+from cli.child import Part, how_it_ended, spawn, stop
 from shared.errors import GepardError
 from shared.telemetry import get_logger
 
+_START_TIMEOUT_S = 120.0
 _FIRST_BACKOFF_S = 0.5
 _LONGEST_BACKOFF_S = 10.0
 # A part that ran this long was healthy: its next death starts with a short wait again.
 _HEALTHY_S = 30.0
+_MAX_FIRST_STARTS = 3
 _POLL_S = 0.05
-_PR_SET_PDEATHSIG = 1
 
 log = get_logger()
 
 
 class PartFailed(GepardError):
-    """A part did not become ready in time."""
+    """A part cannot be started."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """A child process. `ready` is asked until it says yes; `stop_s` is the time it has to end by itself."""
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """A part under supervision; `ready` is set once it has been ready for the first time."""
 
-    name: str
-    command: Sequence[str]
-    ready: Callable[[], Awaitable[bool]]
-    stop_s: float
-    pass_fds: Sequence[int] = ()
-    env: Mapping[str, str] | None = None
+    task: asyncio.Task[NoReturn]
+    ready: asyncio.Event
 
 
 class Supervisor:
     """Owns the processes of its parts; use as an async context manager."""
 
-    def __init__(self) -> None:
-        self._watchers: list[asyncio.Task[None]] = []
-        self._running: dict[str, asyncio.subprocess.Process] = {}
+    def __init__(self, *, start_timeout_s: float = _START_TIMEOUT_S) -> None:
+        self._start_timeout_s = start_timeout_s
+        self._watches: list[_Watch] = []
+        self._hurry = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Stop everything, last started first."""
-        for watcher in reversed(self._watchers):
-            watcher.cancel()
-            await asyncio.wait([watcher])
+        for watch in reversed(self._watches):
+            watch.task.cancel()
+            await asyncio.wait([watch.task])
 
-    async def start(self, part: Part, *, timeout_s: float) -> None:
-        """Start a part and wait until it is ready. Raises PartFailed when it is not in time."""
-        self._watchers.append(asyncio.create_task(self._keep_running(part), name=part.name))
-        try:
-            async with asyncio.timeout(timeout_s):
-                while not await part.ready():
-                    await asyncio.sleep(_POLL_S)
-        except TimeoutError as error:
-            raise PartFailed(f"{part.name} was not ready within {timeout_s:.0f} s") from error
-        log.info("part_ready", part=part.name)
+    def hurry(self) -> None:
+        """From now on parts are killed when they do not end at once."""
+        self._hurry.set()
 
-    def pid(self, name: str) -> int | None:
-        """Process id of a running part."""
-        process = self._running.get(name)
-        return None if process is None else process.pid
+    def start(self, part: Part) -> None:
+        """Start a part and keep it running until this supervisor exits."""
+        ready = asyncio.Event()
+        task = asyncio.create_task(self._keep_running(part, ready), name=part.name)
+        self._watches.append(_Watch(task, ready))
 
-    async def _keep_running(self, part: Part) -> None:
-        backoff_s = _FIRST_BACKOFF_S
+    async def until_ready(self) -> None:
+        """Wait until every part has been ready once. Raises PartFailed for one that cannot be started."""
+        for watch in self._watches:
+            becoming_ready = asyncio.create_task(watch.ready.wait())
+            failing = asyncio.create_task(self.until_failure())
+            try:
+                await asyncio.wait([becoming_ready, failing], return_when=asyncio.FIRST_COMPLETED)
+                if failing.done():
+                    failing.result()
+            finally:
+                becoming_ready.cancel()
+                failing.cancel()
+                await asyncio.wait([becoming_ready, failing])
+
+    async def until_failure(self) -> None:
+        """Wait for a part that is given up. Always ends by raising, PartFailed as a rule."""
+        done, _ = await asyncio.wait([watch.task for watch in self._watches], return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+
+    async def _keep_running(self, part: Part, ready: asyncio.Event) -> NoReturn:
+        backoff_s, restarts = _FIRST_BACKOFF_S, 0
         while True:
             began = time.monotonic()
-            status = await self._run_once(part)
+            how = await self._run_once(part, ready, restarts)
+            restarts += 1
+            if not ready.is_set() and restarts >= _MAX_FIRST_STARTS:
+                raise PartFailed(f"{part.name} {how} before it was ready, {restarts} times; {part.log_hint}")
             if time.monotonic() - began > _HEALTHY_S:
                 backoff_s = _FIRST_BACKOFF_S
-            log.error("part_died", part=part.name, status=status, restart_in_s=backoff_s)
+            log.error(
+                "part_died",
+                part=part.name,
+                message=f"{part.name} {how}. It starts again in {backoff_s:g} s (restart {restarts}).",
+                restarts=restarts,
+                restart_in_s=backoff_s,
+            )
             await asyncio.sleep(backoff_s)
             backoff_s = min(2 * backoff_s, _LONGEST_BACKOFF_S)
-            log.info("part_restarting", part=part.name)
 
-    async def _run_once(self, part: Part) -> int:
-        process = await asyncio.create_subprocess_exec(
-            *part.command,
-            stdin=asyncio.subprocess.DEVNULL,
-            pass_fds=tuple(part.pass_fds),
-            env={**os.environ, **(part.env or {})},
-            # Ctrl-C reaches only this process, which stops the parts in order.
-            start_new_session=True,
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
-        )
-        self._running[part.name] = process
+    async def _run_once(self, part: Part, ready: asyncio.Event, restarts: int) -> str:
+        """Run the part until it ends, and say how it ended. Raises PartFailed when trying again is no use."""
         try:
-            return await process.wait()
-        except asyncio.CancelledError:
-            await _stop(process, part)
-            raise
+            process = await spawn(part)
+        except OSError as error:
+            raise PartFailed(f"{part.name} cannot be started: {error}") from error
+        log.info("part_starting", part=part.name, pid=process.pid, message=f"Starting {part.name} ...")
+        ended = asyncio.create_task(process.wait())
+        becoming_ready = asyncio.create_task(_until_ready(part, process.pid))
+        try:
+            await asyncio.wait(
+                [ended, becoming_ready], timeout=self._start_timeout_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not ended.done() and not becoming_ready.done():
+                how = f"was not ready within {self._start_timeout_s:g} s"
+                if not ready.is_set():
+                    raise PartFailed(f"{part.name} {how}; {part.log_hint}")
+                return how
+            if not ended.done():
+                becoming_ready.result()
+                again = " again" if restarts else ""
+                log.info(
+                    "part_ready",
+                    part=part.name,
+                    pid=process.pid,
+                    message=f"{part.name} is ready{again}.",
+                    restarts=restarts,
+                )
+                ready.set()
+            status = await ended
+            if status >= 0 and not ready.is_set():
+                # It ended by itself at its first start: what it lacks will not come by trying again.
+                raise PartFailed(f"{part.name} {how_it_ended(status)} before it was ready; {part.log_hint}")
+            return how_it_ended(status)
         finally:
-            self._running.pop(part.name, None)
+            becoming_ready.cancel()
+            if not await stop(process, part, hurry=self._hurry):
+                log.warning("part_killed", part=part.name, message=f"{part.name} did not end and was killed.")
+            await asyncio.wait([ended, becoming_ready])
 
 
-async def _stop(process: asyncio.subprocess.Process, part: Part) -> None:
-    if process.returncode is not None:
-        return
-    process.terminate()
-    try:
-        await asyncio.wait_for(process.wait(), part.stop_s)
-    except TimeoutError:
-        log.warning("part_killed", part=part.name)
-        process.kill()
-        await process.wait()
-
-
-_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-
-
-def _die_with_parent() -> None:
-    """Runs in the child before exec: the kernel ends it when this process is gone, even by kill -9."""
-    if _libc is not None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+async def _until_ready(part: Part, pid: int) -> None:
+    while not await part.ready(pid):
+        await asyncio.sleep(_POLL_S)

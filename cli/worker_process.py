@@ -6,18 +6,17 @@ import signal
 import click
 import uvloop
 
-from cli.options import overridden, require_redis
-from shared.errors import EngineBroken
+from cli.options import overridden
+from cli.parent import end_with_parent
+from cli.redis_check import require_redis
 from shared.settings import Settings
-from shared.telemetry import configure_logging, get_logger
+from shared.telemetry import configure_logging
 from workers.engines.base import Engine
 from workers.worker import run_worker
 
-log = get_logger()
-
 
 def make_engine(settings: Settings) -> Engine:
-    """The engine that `worker.engine` names; its heavy imports happen here, not at the start of the CLI."""
+    """The engine that `worker.engine` names; only its own libraries are imported."""
     from workers.engines.hibari import HibariEngine  # noqa: PLC0415
 
     return HibariEngine(num_threads=settings.worker.threads)
@@ -25,15 +24,15 @@ def make_engine(settings: Settings) -> Engine:
 
 @click.command()
 @click.option("--redis-url", help="Redis or Valkey to use (default: redis.url).")
+@click.option("--parent", type=int, hidden=True, help="Process to end with.")
 @click.pass_obj
-def worker(settings: Settings, redis_url: str | None) -> None:
+def worker(settings: Settings, redis_url: str | None, parent: int | None) -> None:
     """Run a worker alone, against any Redis."""
-    settings = require_redis(overridden(settings, redis_url=redis_url))
+    if parent is not None:
+        end_with_parent(parent)
+    settings = overridden(settings, redis_url=redis_url)
     configure_logging(settings.log, process="worker")
-    try:
-        uvloop.run(_run(settings))
-    except EngineBroken as error:
-        raise click.ClickException(str(error)) from error
+    uvloop.run(_run(settings))
 
 
 async def _run(settings: Settings) -> None:
@@ -41,4 +40,5 @@ async def _run(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, stop.set)
+    await require_redis(settings.redis.url)
     await run_worker(make_engine(settings), settings, stop=stop)

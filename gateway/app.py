@@ -16,6 +16,7 @@ from gateway.health import health, ready, root
 from gateway.keys import Keys
 from gateway.limits import Limits
 from gateway.models import list_audio_models, list_models, retrieve_model
+from gateway.openapi import complete
 from gateway.prepare import JobMaker
 from gateway.request_log import RequestLog
 from gateway.speech import SpeechService, create_speech, synthesize
@@ -92,4 +93,5 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
         # Errors are logged by the exception handler and the request log, in one place.
         logging_config=None,
     )
+    complete(app.openapi_schema)
     return RequestLog(AccessGuard(app, keys, settings))

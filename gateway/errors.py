@@ -34,6 +34,7 @@ ERRORS: dict[str, ErrorKind] = {
     "missing_required_parameter": ErrorKind(400, "invalid_request_error"),
     "string_above_max_length": ErrorKind(400, "invalid_request_error"),
     "nothing_to_speak": ErrorKind(400, "invalid_request_error"),
+    "unsupported_bit_rate": ErrorKind(400, "invalid_request_error"),
     "unsupported_language": ErrorKind(400, "invalid_request_error"),
     "unsupported_parameter": ErrorKind(400, "invalid_request_error"),
     "unsupported_sample_rate": ErrorKind(400, "invalid_request_error"),
@@ -113,10 +114,12 @@ def handle_error(request: Request[Any, Any, Any], error: Exception) -> Response[
     api_error = to_api_error(request, error)
     if api_error.code == _INTERNAL and not isinstance(error, ApiError):
         log.error("request_failed", exc_info=error)
+    # The framework names the allowed methods of a 405.
+    framework_headers = error.headers or {} if isinstance(error, HTTPException) else {}
     return Response(
         api_error.answer(),
         status_code=api_error.kind.status,
-        headers=api_error.headers(),
+        headers={**framework_headers, **api_error.headers()},
         media_type=MediaType.JSON,
     )
 
@@ -162,7 +165,8 @@ def _invalid_body(error: ValidationException) -> ApiError:
     if not isinstance(fault, dict) or "message" not in fault:
         return ApiError("bad_request", error.detail)
     message, key = str(fault["message"]), str(fault.get("key", _WHOLE_BODY))
-    param = None if key == _WHOLE_BODY else key
+    # msgspec names the value of a mapping "lexicon[...]".
+    param = None if key == _WHOLE_BODY else key.removesuffix("[...]")
     if message == f"'{_WHOLE_BODY}'":
         return ApiError("invalid_json", "The request body is empty; send a JSON object.")
     if missing := _MISSING.search(message):

@@ -70,10 +70,15 @@ class EngineInfo(_Wire, frozen=True, kw_only=True):
 
 
 class Segment(_Wire, frozen=True, kw_only=True):
-    """A speakable piece of normalised text and what follows it."""
+    """A speakable piece of normalised text and what follows it.
+
+    `pause_ms`: silence that the text asks for behind it, made by the worker in place of the engine's own pause.
+    With it `text` may be empty: silence alone.
+    """
 
     text: str
     boundary: Boundary
+    pause_ms: Annotated[int, Meta(ge=0)] | None = None
 
 
 class PresetVoice(_Wire, tag="preset", frozen=True, kw_only=True):
@@ -127,7 +132,8 @@ class SpeechJob(_Wire, frozen=True, kw_only=True):
     """One request for speech, ready for a worker.
 
     `seed` is always set (drawn by the gateway when the client gave none), so that every attempt makes the
-    same audio. `deadline`: Unix seconds after which nobody waits. `speed`: 0.25 to 4, pitch kept.
+    same audio. `deadline`: Unix seconds after which nobody waits. `speed`: 0.25 to 4, pitch kept. `bit_rate`:
+    bits per second, one that the format has at that sample rate; None: its default, or it has none.
     """
 
     id: JobId
@@ -142,6 +148,7 @@ class SpeechJob(_Wire, frozen=True, kw_only=True):
     seed: int
     sampling: Sampling
     deadline: float
+    bit_rate: int | None = None
     resume: ResumePoint | None = None
 
 
@@ -156,7 +163,11 @@ class Usage(_Wire, frozen=True, kw_only=True):
 
 
 class Timings(_Wire, frozen=True, kw_only=True):
-    """Milliseconds in the worker, measured from the moment it took the job."""
+    """Milliseconds in the worker.
+
+    `engine_first_ms`: from the call of the engine to its first chunk, the engine's own share. The others:
+    from the moment the worker took the job.
+    """
 
     engine_first_ms: float
     first_audio_ms: float

@@ -6,6 +6,7 @@ Every value has an environment variable named after its path: `server.port` is G
 
 import difflib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -28,10 +29,18 @@ from shared.contracts import (
     UncondMode,
 )
 from shared.errors import SettingsError
+from shared.formats import FORMATS, AudioFormat
 
 ENV_PREFIX = "GEPARD_"
 CONFIG_VARIABLE = "GEPARD_CONFIG"
 DEFAULT_MODEL_ALIAS = "default"
+
+# Kubernetes describes a service named gepard to every pod beside it, in variables named after it.
+_SERVICE_LINK = re.compile(
+    r"\w+_SERVICE_(HOST|PORT(_\w+)?)="
+    r"|\w+_PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)="
+    r"|\w+_PORT(_\d+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://"
+)
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Positive = Annotated[int, Meta(gt=0)]
@@ -87,6 +96,31 @@ class GenerationSettings(_Section, frozen=True, kw_only=True):
     max_ref_seconds: Annotated[float, Meta(ge=0)] | None = 15.0
 
 
+class BitRateSettings(_Section, frozen=True, kw_only=True):
+    """Defaults in bits per second; null: enough for speech without audible loss at the reply's sample rate.
+
+    The value must exist at the format's default sample rate; a reply at another rate that lacks it gets the
+    next lower one.
+    """
+
+    mp3: int | None = None
+    opus: int | None = None
+    webm: int | None = None
+    aac: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value, spec = self.of(AudioFormat(name)), FORMATS[AudioFormat(name)]
+            bit_rates = spec.bit_rates[spec.default_rate_hz]
+            if value is not None and value not in bit_rates.allowed:
+                raise ValueError(f"{name} at {spec.default_rate_hz} Hz has no bit rate {value}; it has {bit_rates}")
+
+    def of(self, audio_format: AudioFormat) -> int | None:
+        """The default of a format; None where none is set."""
+        value: int | None = getattr(self, audio_format.value, None)
+        return value
+
+
 class LimitsSettings(_Section, frozen=True, kw_only=True):
     """Bounds. Everything that can grow has one."""
 
@@ -99,6 +133,9 @@ class LimitsSettings(_Section, frozen=True, kw_only=True):
     client_stall_timeout_s: Seconds = 300.0
     request_timeout_s: Seconds = 1800.0
     max_attempts: Positive = 3
+    max_lexicon_entries: Positive = 1000
+    max_pause_s: Seconds = 10.0
+    max_total_pause_s: Seconds = 60.0
     stream_wait_s: Annotated[float, Meta(ge=0, le=60)] = 10.0
     stream_lease_s: Annotated[float, Meta(ge=1)] = 15.0
 
@@ -132,18 +169,23 @@ class Settings(_Section, frozen=True, kw_only=True):
     data_dir: str = ""
     model_aliases: dict[str, str] = msgspec.field(default_factory=_openai_model_aliases)
     voice_aliases: dict[str, str] = msgspec.field(default_factory=dict)
+    lexicon: dict[str, str] = msgspec.field(default_factory=dict)
+    pauses: bool = False
     server: ServerSettings = ServerSettings()
     redis: RedisSettings = RedisSettings()
     database: DatabaseSettings = DatabaseSettings()
     auth: AuthSettings = AuthSettings()
     generation: GenerationSettings = GenerationSettings()
+    bit_rates: BitRateSettings = BitRateSettings()
     limits: LimitsSettings = LimitsSettings()
     worker: WorkerSettings = WorkerSettings()
     log: LogSettings = LogSettings()
 
     def data_path(self) -> Path:
-        """The data folder: `data_dir`, or the user's own data directory."""
-        return Path(self.data_dir) if self.data_dir else Path(platformdirs.user_data_dir("gepard"))
+        """The data folder, absolute: `data_dir`, or the user's own data directory."""
+        if not self.data_dir:
+            return Path(platformdirs.user_data_dir("gepard"))
+        return Path(self.data_dir).expanduser().absolute()
 
 
 def load_settings(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -152,21 +194,25 @@ def load_settings(path: Path | None = None, environ: Mapping[str, str] = os.envi
     The file is `path`, or $GEPARD_CONFIG, or ./config.yaml where that exists. Raises SettingsError for a
     file that cannot be read, an unknown key (naming the nearest valid one) and a value out of its range.
     """
-    values = _read_file(path, environ)
-    _apply_environment(values, environ)
+    path = _find_file(path, environ)
+    values = {} if path is None else _read_file(path)
+    variables = _apply_environment(values, environ)
     try:
         return msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise SettingsError(f"configuration: {error}") from error
+        raise SettingsError(_explain(str(error), path, variables)) from error
 
 
-def _read_file(path: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
-    if path is None and environ.get(CONFIG_VARIABLE):
-        path = Path(environ[CONFIG_VARIABLE])
-    if path is None:
-        path = Path("config.yaml")
-        if not path.exists():
-            return {}
+def _find_file(path: Path | None, environ: Mapping[str, str]) -> Path | None:
+    if path is not None:
+        return path
+    if environ.get(CONFIG_VARIABLE):
+        return Path(environ[CONFIG_VARIABLE])
+    default = Path("config.yaml")
+    return default if default.exists() else None
+
+
+def _read_file(path: Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
@@ -177,6 +223,14 @@ def _read_file(path: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
         raise SettingsError(f"{path}: expected keys and values at the top, got {type(values).__name__}")
     _refuse_unknown(values, Settings, "", str(path))
     return values
+
+
+def _explain(message: str, path: Path | None, variables: Mapping[str, str]) -> str:
+    """msgspec's message ("Expected `int`, got `str` - at `$.server.port`") with the source of the value."""
+    fault, _, place = message.partition(" - at `$.")
+    key = place.rstrip("`")
+    where = variables.get(key) or (f"{path}: {key}" if path else key)
+    return f"{where}: {fault[:1].lower()}{fault[1:]}"
 
 
 def _sections(struct: type[msgspec.Struct]) -> dict[str, type[_Section] | None]:
@@ -193,8 +247,13 @@ def _refuse_unknown(values: dict[Any, Any], struct: type[_Section], prefix: str,
         if key not in known:
             raise SettingsError(f"{where}: unknown key {prefix}{key!s}{_nearest(f'{key!s}', known)}")
         section = known[key]
-        if section is not None and isinstance(value, dict):
-            _refuse_unknown(value, section, f"{prefix}{key}.", where)
+        if section is None:
+            continue
+        if not isinstance(value, dict):
+            got = "nothing" if value is None else repr(value)
+            names = ", ".join(_sections(section))
+            raise SettingsError(f"{where}: {prefix}{key} is a section with keys of its own ({names}), got {got}")
+        _refuse_unknown(value, section, f"{prefix}{key}.", where)
 
 
 def _nearest(name: str, known: Mapping[str, object]) -> str:
@@ -215,18 +274,24 @@ def _paths(struct: type[_Section], prefix: tuple[str, ...] = ()) -> Iterator[tup
             yield from _paths(section, (*prefix, name))
 
 
-def _apply_environment(values: dict[str, Any], environ: Mapping[str, str]) -> None:
+def _apply_environment(values: dict[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
+    """Set what the environment sets; returns dotted key -> variable. Raises SettingsError for an unknown one."""
     known = environment_variables()
+    applied: dict[str, str] = {}
     for variable, raw in environ.items():
         if not variable.startswith(ENV_PREFIX) or variable == CONFIG_VARIABLE:
             continue
         if variable not in known:
+            if _SERVICE_LINK.match(f"{variable}={raw}"):
+                continue
             raise SettingsError(f"unknown environment variable {variable}{_nearest(variable, known)}")
-        *sections, name = known[variable]
+        path = known[variable]
         target = values
-        for section in sections:
-            target = target.setdefault(section, {}) or {}
-        target[name] = _parse(variable, raw, known[variable])
+        for section in path[:-1]:
+            target = target.setdefault(section, {})
+        target[path[-1]] = _parse(variable, raw, path)
+        applied[".".join(path)] = variable
+    return applied
 
 
 def _parse(variable: str, raw: str, path: tuple[str, ...]) -> Any:  # noqa: ANN401  # msgspec checks it later

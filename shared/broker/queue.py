@@ -1,11 +1,12 @@
 """The gateway's side of the queue: enqueue, look at and cancel attempts. One arq queue a model."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import msgspec
 from arq.connections import ArqRedis
 from arq.constants import in_progress_key_prefix, job_key_prefix, retry_key_prefix
+from arq.jobs import serialize_job
+from arq.utils import timestamp_ms
 
 from shared.broker import keys
 from shared.contracts import SpeechJob
@@ -20,7 +21,7 @@ _CANCEL_MARK_TTL_S = 60
 
 # A worker starts what its clock says is due. Scores in the past keep a worker whose clock is behind from
 # leaving a job until its next poll; the order of jobs stays that of their enqueueing.
-_CLOCK_SKEW = timedelta(hours=1)
+_CLOCK_SKEW_MS = 3_600_000
 
 AttemptState = Literal["waiting", "claimed", "gone"]
 
@@ -34,18 +35,22 @@ class JobQueue:
         self._redis = redis
 
     async def enqueue(self, job: SpeechJob) -> None:
-        """Queue an attempt and wake the model's workers. It expires unread at the job's deadline."""
-        now = datetime.now(UTC)
-        await self._redis.enqueue_job(
-            SPEAK,
-            _job_encoder.encode(job),
-            _job_id=keys.attempt(job.id, job.attempt),
-            _queue_name=keys.queue(job.model),
-            _defer_until=now - _CLOCK_SKEW,
-            _expires=max(1.0, job.deadline - now.timestamp()),
+        """Queue an attempt and wake the model's workers. It expires unread at the job's deadline.
+
+        What arq's `enqueue_job` writes, in one round trip instead of four: attempts have ids of their own,
+        so that nothing needs to be looked for before.
+        """
+        attempt_id = keys.attempt(job.id, job.attempt)
+        now_ms = timestamp_ms()
+        payload = serialize_job(
+            SPEAK, (_job_encoder.encode(job),), {}, None, now_ms, serializer=self._redis.job_serializer
         )
-        # A lost message costs one poll interval of the worker, not the job.
-        await self._redis.publish(keys.signals(job.model), WAKE)
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.psetex(job_key_prefix + attempt_id, max(1000, int(1000 * job.deadline) - now_ms), payload)
+            pipe.zadd(keys.queue(job.model), {attempt_id: now_ms - _CLOCK_SKEW_MS})
+            # A lost message costs one poll interval of the worker, not the job.
+            pipe.publish(keys.signals(job.model), WAKE)
+            await pipe.execute()
 
     async def state(self, job: SpeechJob) -> AttemptState:
         """Whether an attempt still waits, was claimed by a worker, or has left the queue."""

@@ -1,0 +1,103 @@
+"""The gateway and the worker as parts of `gepard serve`: how to start them and when they are ready."""
+
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from cli.child import Part
+from shared.broker.heartbeat import Fleet, lives_in
+from shared.settings import Settings
+
+_STOP_MARGIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Asks the parts whether they are ready."""
+
+    url: str
+    _http: httpx.AsyncClient
+    _redis: Redis
+
+    async def gateway_answers(self, pid: int) -> bool:  # noqa: ARG002  # only a live gateway takes connections
+        """Whether the gateway serves. While it starts, the connection waits in the listening socket."""
+        return await self._answers("/health")
+
+    async def gateway_sees_worker(self) -> bool:
+        """Whether a request for speech would be answered."""
+        return await self._answers("/ready")
+
+    async def worker_beats(self, pid: int) -> bool:
+        """Whether this very worker is warm; the heartbeat of a killed one outlives it by a second."""
+        fleet = Fleet(self._redis)
+        try:
+            await fleet.refresh()
+        except (RedisError, OSError):
+            return False
+        return any(lives_in(worker.worker, pid) for worker in fleet.workers())
+
+    async def _answers(self, path: str) -> bool:
+        try:
+            return (await self._http.get(f"{self.url}{path}")).is_success
+        except httpx.HTTPError:
+            return False
+
+
+@contextlib.asynccontextmanager
+async def probe(url: str, redis_url: str) -> AsyncIterator[Probe]:
+    """A probe of the gateway at `url` and of the workers in a Redis."""
+    async with httpx.AsyncClient(trust_env=False) as http, Redis.from_url(redis_url) as redis:
+        yield Probe(url, http, redis)
+
+
+def worker_part(settings: Settings, redis_url: str, config: Path | None, ask: Probe) -> Part:
+    """One worker."""
+    return Part(
+        name="worker",
+        command=[*_gepard(config), "worker", *_tie()],
+        ready=ask.worker_beats,
+        stop_s=settings.worker.drain_s + _STOP_MARGIN_S,
+        env=_environment(settings, redis_url),
+    )
+
+
+def gateway_part(
+    settings: Settings, redis_url: str, config: Path | None, ask: Probe, sockets: Sequence[socket.socket]
+) -> Part:
+    """One gateway on sockets that this process keeps open: while it restarts, clients wait."""
+    return Part(
+        name="gateway",
+        command=[*_gepard(config), "gateway", *_tie(), *(f"--fd={sock.fileno()}" for sock in sockets)],
+        ready=ask.gateway_answers,
+        stop_s=settings.worker.drain_s + _STOP_MARGIN_S,
+        pass_fds=[sock.fileno() for sock in sockets],
+        env=_environment(settings, redis_url),
+    )
+
+
+def _gepard(config: Path | None) -> list[str]:
+    """This program. -P: a folder named cli where the user stands must not be taken for it."""
+    return [sys.executable, "-P", "-m", "cli", *(["--config", str(config)] if config else [])]
+
+
+def _tie() -> list[str]:
+    """On Linux the kernel ends the parts with this process; elsewhere they look themselves."""
+    return [] if sys.platform == "linux" else [f"--parent={os.getpid()}"]
+
+
+def _environment(settings: Settings, redis_url: str) -> dict[str, str]:
+    """What the command line of serve may have changed."""
+    return {
+        "GEPARD_REDIS_URL": redis_url,
+        "GEPARD_DATA_DIR": str(settings.data_path()),
+        "GEPARD_SERVER_HOST": settings.server.host,
+        "GEPARD_SERVER_ALLOW_REMOTE": str(settings.server.allow_remote).lower(),
+    }

@@ -1,0 +1,78 @@
+"""The OpenAPI document against the running service: no 5xx, and no answer that the document does not name."""
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import booleans
+from schemathesis.checks import CHECKS, load_all_checks
+
+load_all_checks()
+
+# Other checks ask for more than clients of this API may rely on: unknown fields are ignored, numbers may come as
+# strings, and the loopback guard answers before the method is looked at.
+_CHECKS = [
+    check
+    for check in CHECKS.get_all()
+    if check.__name__
+    in {
+        "not_a_server_error",
+        "status_code_conformance",
+        "content_type_conformance",
+        "response_headers_conformance",
+        "response_schema_conformance",
+        "unsupported_method",
+    }
+]
+
+_EXAMPLES_PER_OPERATION = 40
+
+
+@pytest.fixture(scope="session")
+def api_schema(gepard):
+    return schemathesis.openapi.from_url(f"{gepard.await_banner()}/docs/openapi.json")
+
+
+OPERATIONS = [
+    ("POST", "/v1/audio/speech"),
+    ("POST", "/synthesize"),
+    ("GET", "/v1/models"),
+    ("GET", "/v1/models/{model_id}"),
+    ("GET", "/v1/audio/models"),
+    ("GET", "/v1/voices"),
+    ("GET", "/v1/audio/voices"),
+    ("GET", "/v1"),
+    ("GET", "/health"),
+    ("GET", "/ready"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_every_answer_is_a_documented_one(api_schema, method, path):
+    @settings(
+        max_examples=_EXAMPLES_PER_OPERATION, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    )
+    @given(case=api_schema[path][method].as_strategy(), known=booleans())
+    def check(case, known):
+        if known and isinstance(case.body, dict):
+            # Random names are refused first; with these the other fields are looked at too.
+            case.body = {**case.body, "model": "tts-1", "voice": "alloy"}
+        case.call_and_validate(checks=_CHECKS)
+
+    check()
+
+
+def test_every_operation_of_the_document_is_tried(api_schema):
+    tried = {(operation.ok().method.upper(), operation.ok().path) for operation in api_schema.get_all_operations()}
+    assert tried == set(OPERATIONS)
+
+
+def test_the_document_is_openapi_3_1_with_an_operation_id_everywhere(gepard):
+    document = httpx.get(f"{gepard.await_banner()}/docs/openapi.json", trust_env=False).json()
+    assert document["openapi"].startswith("3.1")
+    operations = [operation for path in document["paths"].values() for operation in path.values()]
+    assert all(operation["operationId"] and operation["summary"] for operation in operations)
+    for operation in operations:
+        for status, response in operation["responses"].items():
+            assert response["description"]
+            assert {"x-request-id", "openai-processing-ms"} <= set(response["headers"]), (operation, status)

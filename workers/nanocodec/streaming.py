@@ -1,0 +1,134 @@
+"""Many streams decoded side by side, each exactly as if it were decoded alone and at once.
+
+A stream lives in a slot: one row of a store that holds, for each of the decoder's layers, the last inputs
+which that layer will need again. A step gathers the rows of the streams it advances, runs the decoder, and
+scatters the new rows back. Streams may join, leave, and change their chunk size at any step. In float32 the
+result differs from decoding at once in the last bits, since the order of a sum depends on the chunk size.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from shared.errors import GepardError
+from workers.nanocodec.config import CODES_PER_FRAME
+from workers.nanocodec.decoder import CodecDecoder, PastShape
+from workers.nanocodec.quantizer import check_codes
+
+
+class NoFreeSlot(GepardError):
+    """Every slot carries a stream."""
+
+
+class StreamingDecoder:
+    """Slots for `num_slots` streams over one decoder; 731 kB a slot in float32 for the released codec.
+
+    The store is allocated once, on the decoder's device and in its precision, and keeps its address.
+    Not thread-safe: one thread steps, joins and leaves.
+    """
+
+    def __init__(self, decoder: CodecDecoder, num_slots: int) -> None:
+        if num_slots < 1:
+            raise ValueError(f"num_slots is at least 1, got {num_slots}")
+        self.num_slots = num_slots
+        self._decoder = decoder
+        self._fields = _fields(decoder.pasts)
+        row_size = self._fields[-1][1]
+        # One row more than there are slots: `idle_slot` takes what padding entries of a batch compute.
+        self._store = torch.zeros(num_slots + 1, row_size, device=decoder.device, dtype=decoder.dtype)
+        self._free = list(reversed(range(num_slots)))
+        self._joined: set[int] = set()
+
+    @property
+    def idle_slot(self) -> int:
+        """A slot that no stream gets, for padding `advance` to a fixed batch; it may come several times."""
+        return self.num_slots
+
+    @property
+    def num_free_slots(self) -> int:
+        return len(self._free)
+
+    def join(self) -> int:
+        """Begin a stream and return its slot. Raises NoFreeSlot."""
+        if not self._free:
+            raise NoFreeSlot(f"all {self.num_slots} slots carry streams")
+        slot = self._free.pop()
+        self._joined.add(slot)
+        self.reset(slot)
+        return slot
+
+    def leave(self, slot: int) -> None:
+        """End the stream of `slot`, finished or not. A decoder has nothing to flush. Raises ValueError."""
+        if slot not in self._joined:
+            raise ValueError(f"slot {slot} carries no stream")
+        self._joined.remove(slot)
+        self._free.append(slot)
+
+    def step(self, codes: Tensor, slots: Sequence[int]) -> Tensor:
+        """The next n frames of some streams: codes [B, 32, n] to samples [B, 1024 n], float32 in [-1, 1].
+
+        Row b belongs to the stream in slots[b]. Codes on the CPU are checked without waiting for a device.
+        Raises ValueError for codes out of range, a wrong shape, and slots that repeat or carry no stream; the
+        streams are then as before.
+        """
+        check_codes(codes)
+        if codes.dim() != 3 or not codes.numel() or codes.shape[0] != len(slots):  # noqa: PLR2004
+            raise ValueError(f"codes have shape [{len(slots)}, {CODES_PER_FRAME}, n], n >= 1, got {list(codes.shape)}")
+        if len(set(slots)) != len(slots) or not self._joined.issuperset(slots):
+            raise ValueError(f"slots {list(slots)} repeat, or carry no stream")
+        device = self._decoder.device
+        return self.advance(codes.to(device), torch.tensor(slots, device=device))
+
+    @torch.inference_mode()
+    def advance(self, codes: Tensor, slots: Tensor) -> Tensor:
+        """`step` without checks, for a caller that captures it in a CUDA graph: nothing waits for the device.
+
+        Codes [B, 32, n] and slots [B] (int64) lie on the decoder's device. Codes out of range spoil their own
+        stream only; slots out of range are an error of the device.
+        """
+        before = self._store.index_select(0, slots)
+        after = torch.empty_like(before)
+        samples: Tensor = self._decoder(codes, _Rows(self._decoder.pasts, self._fields, before, after))
+        self._store.index_copy_(0, slots, after)
+        return samples
+
+    @torch.inference_mode()
+    def reset(self, slot: int) -> None:
+        """Put the slot back to the start of a stream; for a caller that keeps its own list of slots."""
+        self._store[slot].zero_()
+
+
+class _Rows:
+    """History of one step: reads the rows as they were, writes what the next step will need."""
+
+    def __init__(
+        self, pasts: tuple[PastShape, ...], fields: list[tuple[int, int]], before: Tensor, after: Tensor
+    ) -> None:
+        self._pasts = pasts
+        self._fields = fields
+        self._before = before
+        self._after = after
+
+    def extend(self, layer: int, x: Tensor) -> Tensor:
+        extended = torch.cat((self._view(self._before, layer), x), dim=-1)
+        # A chunk may be shorter than the past it follows: then part of the old past stays.
+        length = self._pasts[layer].length
+        self._view(self._after, layer).copy_(extended[..., extended.shape[-1] - length :])
+        return extended
+
+    def _view(self, rows: Tensor, layer: int) -> Tensor:
+        """[B, channels, length] of the layer within rows [B, row size]."""
+        start, end = self._fields[layer]
+        past = self._pasts[layer]
+        return rows[:, start:end].view(-1, past.channels, past.length)
+
+
+def _fields(pasts: tuple[PastShape, ...]) -> list[tuple[int, int]]:
+    """Where each layer's values begin and end in a row."""
+    fields: list[tuple[int, int]] = []
+    end = 0
+    for past in pasts:
+        start, end = end, end + past.channels * past.length
+        fields.append((start, end))
+    return fields

@@ -32,7 +32,6 @@ _RENEWALS_PER_LEASE = 3
 # Streams also end on other gateways, which only Redis knows.
 _POLL_S = 0.05
 _MAX_WAITING_PER_KEY = 32
-_BUSY_RETRY_S = 2.0
 
 _NO_LIMIT = -1
 
@@ -306,7 +305,7 @@ def _refusal(limits: KeyLimits, answer: Answer, characters: int) -> ApiError:
                 "rate_limit_exceeded",
                 f"This API key may have {limits.concurrent_streams} requests at once, and they are still running. "
                 "Try again when one has ended.",
-                headers={**_retry_after(1000 * _BUSY_RETRY_S), **headers},
+                headers=headers,
             )
 
 

@@ -54,6 +54,8 @@ def inherit(fds: Sequence[int], server: ServerSettings, *, has_keys: bool) -> li
     for sock in sockets:
         address = sock.getsockname()[0]
         if not has_keys and not server.allow_remote and not is_loopback(address):
+            for each in sockets:
+                each.close()
             raise _no_key(address)
     return sockets
 

@@ -18,6 +18,7 @@ _COMMANDS = {
     "bench": "cli.bench.command:bench",
     "download": "cli.download:download",
     "doctor": "cli.doctor:doctor",
+    "keys": "cli.keys:keys",
 }
 
 

@@ -168,12 +168,15 @@ class SpeechResponse:
         headers = [(name.encode(), value.encode()) for name, value in self._headers.items()]
         headers.append((b"content-type", self._framing.content_type.encode()))
         await send({"type": "http.response.start", "status": 200, "headers": headers})
+        self._reply.delivered = True
         async for body, audio in self._bodies():
             offered = time.perf_counter()
             async with asyncio.timeout(self._stall_timeout_s):
                 await send({"type": "http.response.body", "body": body, "more_body": True})
             if audio is not None:
                 self._reply.record.sent(audio, offered=offered)
+        # Before the end: whoever has the whole reply may ask again at once, with the same key.
+        await asyncio.shield(close_quietly(self._reply))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _bodies(self) -> AsyncIterator[tuple[bytes, Audio | None]]:

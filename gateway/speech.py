@@ -11,8 +11,10 @@ from litestar.params import JSONBody
 from litestar.types import ASGIApp
 from redis.exceptions import RedisError
 
+from gateway.access import key_of
 from gateway.admission import Admission
 from gateway.errors import ApiError
+from gateway.limits import Limits
 from gateway.metrics import Metrics
 from gateway.prepare import JobMaker
 from gateway.relay import BytesFraming, ClientGone, SpeechResponse, SseFraming, close_quietly, until_hang_up
@@ -41,14 +43,22 @@ class SpeechService:
     jobs: JobMaker
     admission: Admission
     metrics: Metrics
+    limits: Limits
 
-    async def begin(self, job: SpeechJob, request: Request[Any, Any, Any]) -> tuple[Reply, list[Audio | Done]]:
-        """Queue a job and wait for its first events. The caller closes the reply and ends its record.
+    async def begin(
+        self, job: SpeechJob, request: Request[Any, Any, Any], *, characters: int
+    ) -> tuple[Reply, list[Audio | Done]]:
+        """Check the key's limits, queue a job and wait for its first events.
 
-        Raises ApiError when it fails, ClientGone when the client hangs up before; then nothing is left.
+        The caller closes the reply and ends its record. Raises ApiError when it fails, ClientGone when the client
+        hangs up before; then nothing is left.
         """
+        key = key_of(request)
+        permit = None
+        if key is not None:
+            permit = await until_hang_up(self.limits.enter(key, characters), request.receive)
         record = SpeechRecord(self.metrics, job, arrived=request.scope["state"]["arrived"])
-        reply = Reply(job, self.redis, self.queue, self.fleet, self.settings.limits, record)
+        reply = Reply(job, self.redis, self.queue, self.fleet, self.settings.limits, record, permit=permit)
         try:
             with self.admission.waiting():
                 return reply, await until_hang_up(_first_events(reply), request.receive)
@@ -77,7 +87,7 @@ async def create_speech(
     """Speak a text. The audio is sent as it is made, as bytes or as server-sent events."""
     job = await speech.jobs.make(data)
     try:
-        reply, first = await speech.begin(job, request)
+        reply, first = await speech.begin(job, request, characters=len(data.input))
     except ClientGone:
         return _nobody_listens(request)
     spec = FORMATS[job.format]
@@ -92,6 +102,7 @@ async def create_speech(
             "cache-control": "no-cache",
             # Proxies that buffer a reply (nginx does) would hold the first sound back.
             "x-accel-buffering": "no",
+            **reply.limit_headers,
         },
         stall_timeout_s=limits.client_stall_timeout_s,
         touch_every_s=limits.reply_ttl_s / _TOUCHES_PER_TTL,
@@ -118,12 +129,13 @@ async def synthesize(
         )
     )
     try:
-        reply, events = await speech.begin(job, request)
+        reply, events = await speech.begin(job, request, characters=len(data.text))
     except ClientGone:
         return _nobody_listens(request)
     outcome = FAILED
     try:
         pcm = await until_hang_up(_whole_body(reply, events), request.receive)
+        reply.delivered = True
         outcome = DONE
     except ClientGone:
         outcome = CLIENT_GONE
@@ -131,7 +143,8 @@ async def synthesize(
     finally:
         reply.record.end(outcome)
         await asyncio.shield(close_quietly(reply))
-    return Response(wav_header(job.sample_rate_hz, len(pcm) // 2) + pcm, media_type="audio/wav")
+    wav = wav_header(job.sample_rate_hz, len(pcm) // 2) + pcm
+    return Response(wav, media_type="audio/wav", headers=reply.limit_headers)
 
 
 async def _whole_body(reply: Reply, events: list[Audio | Done]) -> bytes:

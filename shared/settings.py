@@ -67,6 +67,19 @@ class RedisSettings(_Section, frozen=True, kw_only=True):
     warm_connections: Positive = 16
 
 
+class DatabaseSettings(_Section, frozen=True, kw_only=True):
+    """`url` empty: an SQLite file in the data folder."""
+
+    url: str = ""
+
+
+class AuthSettings(_Section, frozen=True, kw_only=True):
+    """Access by API key; without any key, this machine only."""
+
+    api_key: str = ""
+    open_lists: bool = False
+
+
 class GenerationSettings(_Section, frozen=True, kw_only=True):
     """Defaults of the knobs a request may also set; null leaves a knob to the model."""
 
@@ -123,6 +136,8 @@ class LimitsSettings(_Section, frozen=True, kw_only=True):
     max_lexicon_entries: Positive = 1000
     max_pause_s: Seconds = 10.0
     max_total_pause_s: Seconds = 60.0
+    stream_wait_s: Annotated[float, Meta(ge=0, le=60)] = 10.0
+    stream_lease_s: Annotated[float, Meta(ge=1)] = 15.0
 
 
 class ClipsSettings(_Section, frozen=True, kw_only=True):
@@ -188,6 +203,8 @@ class Settings(_Section, frozen=True, kw_only=True):
     pauses: bool = False
     server: ServerSettings = ServerSettings()
     redis: RedisSettings = RedisSettings()
+    database: DatabaseSettings = DatabaseSettings()
+    auth: AuthSettings = AuthSettings()
     generation: GenerationSettings = GenerationSettings()
     bit_rates: BitRateSettings = BitRateSettings()
     limits: LimitsSettings = LimitsSettings()

@@ -15,6 +15,9 @@ _COMMANDS = {
     "gateway": "cli.gateway_process:gateway",
     "worker": "cli.worker_process:worker",
     "say": "cli.say:say",
+    "bench": "cli.bench.command:bench",
+    "download": "cli.download:download",
+    "doctor": "cli.doctor:doctor",
     "keys": "cli.keys:keys",
 }
 

@@ -15,10 +15,12 @@ from gateway.errors import handle_error
 from gateway.health import health, ready, root
 from gateway.keys import Keys
 from gateway.limits import Limits
+from gateway.metrics import Metrics, get_metrics
 from gateway.models import list_audio_models, list_models, retrieve_model
 from gateway.openapi import complete
 from gateway.prepare import JobMaker
 from gateway.request_log import RequestLog
+from gateway.request_metrics import RequestMetrics
 from gateway.speech import SpeechService, create_speech, synthesize
 from gateway.usage import UsageLog
 from gateway.voice_routes import list_voices
@@ -42,6 +44,7 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
     usage = UsageLog(registry)
     keys = Keys(registry, usage)
     limits = Limits(redis, usage, settings.limits)
+    metrics = Metrics(fleet.workers)
     speech = SpeechService(
         settings=settings,
         redis=redis,
@@ -49,6 +52,7 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
         fleet=fleet,
         jobs=JobMaker(settings, fleet),
         admission=Admission(settings.limits.max_pending),
+        metrics=metrics,
         limits=limits,
     )
 
@@ -79,12 +83,14 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
             health,
             ready,
             root,
+            get_metrics,
             docs_assets(),
         ],
         dependencies={
             "speech": Provide(lambda: speech, sync_to_thread=False),
             "fleet": Provide(lambda: fleet, sync_to_thread=False),
             "settings": Provide(lambda: settings, sync_to_thread=False),
+            "metrics": Provide(lambda: metrics, sync_to_thread=False),
         },
         exception_handlers={Exception: handle_error},
         lifespan=[lifespan],
@@ -94,4 +100,4 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
         logging_config=None,
     )
     complete(app.openapi_schema)
-    return RequestLog(AccessGuard(app, keys, settings))
+    return RequestLog(RequestMetrics(AccessGuard(app, keys, settings), metrics))

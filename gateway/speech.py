@@ -15,10 +15,12 @@ from gateway.access import key_of
 from gateway.admission import Admission
 from gateway.errors import ApiError
 from gateway.limits import Limits
+from gateway.metrics import Metrics
 from gateway.prepare import JobMaker
 from gateway.relay import BytesFraming, ClientGone, SpeechResponse, SseFraming, close_quietly, until_hang_up
 from gateway.reply import Reply
 from gateway.schemas import SpeechRequest, SynthesizeRequest
+from gateway.speech_record import CLIENT_GONE, DONE, FAILED, SpeechRecord
 from shared.broker.heartbeat import Fleet
 from shared.broker.queue import JobQueue
 from shared.contracts import Audio, Done, SpeechJob
@@ -40,24 +42,28 @@ class SpeechService:
     fleet: Fleet
     jobs: JobMaker
     admission: Admission
+    metrics: Metrics
     limits: Limits
 
     async def begin(
         self, job: SpeechJob, request: Request[Any, Any, Any], *, characters: int
     ) -> tuple[Reply, list[Audio | Done]]:
-        """Check the key's limits, queue a job and wait for its first events. The caller closes the reply.
+        """Check the key's limits, queue a job and wait for its first events.
 
-        Raises ApiError when it fails, ClientGone when the client hangs up before; then nothing is left.
+        The caller closes the reply and ends its record. Raises ApiError when it fails, ClientGone when the client
+        hangs up before; then nothing is left.
         """
         key = key_of(request)
         permit = None
         if key is not None:
             permit = await until_hang_up(self.limits.enter(key, characters), request.receive)
-        reply = Reply(job, self.redis, self.queue, self.fleet, self.settings.limits, permit=permit)
+        record = SpeechRecord(self.metrics, job, arrived=request.scope["state"]["arrived"])
+        reply = Reply(job, self.redis, self.queue, self.fleet, self.settings.limits, record, permit=permit)
         try:
             with self.admission.waiting():
                 return reply, await until_hang_up(_first_events(reply), request.receive)
         except BaseException as error:
+            record.end(CLIENT_GONE if isinstance(error, ClientGone) else FAILED)
             # Shielded: a cancelled handler still takes its job out of the queue.
             await asyncio.shield(close_quietly(reply))
             if isinstance(error, RedisError | OSError):
@@ -126,12 +132,16 @@ async def synthesize(
         reply, events = await speech.begin(job, request, characters=len(data.text))
     except ClientGone:
         return _nobody_listens(request)
+    outcome = FAILED
     try:
         pcm = await until_hang_up(_whole_body(reply, events), request.receive)
         reply.delivered = True
+        outcome = DONE
     except ClientGone:
+        outcome = CLIENT_GONE
         return _nobody_listens(request)
     finally:
+        reply.record.end(outcome)
         await asyncio.shield(close_quietly(reply))
     wav = wav_header(job.sample_rate_hz, len(pcm) // 2) + pcm
     return Response(wav, media_type="audio/wav", headers=reply.limit_headers)
@@ -149,5 +159,5 @@ async def _whole_body(reply: Reply, events: list[Audio | Done]) -> bytes:
 
 
 def _nobody_listens(request: Request[Any, Any, Any]) -> ASGIApp:
-    request.scope["state"]["outcome"] = "client_gone"
+    request.scope["state"]["outcome"] = CLIENT_GONE
     return Response(None, status_code=_CLIENT_CLOSED_REQUEST).to_asgi_response(None, request)

@@ -49,7 +49,9 @@ class EngineInfo(_Wire, frozen=True, kw_only=True):
 
     `languages` and `scripts`: BCP-47 primary tags and Unicode script names the engine can speak.
     `capacity`: streams at once in one worker. `can_resume`: a failed reply can be continued on another
-    worker. `frame_s`: seconds of audio in one model frame (the unit of `output_tokens`).
+    worker. `frame_s`: seconds of audio in one model frame (the unit of `output_tokens`). `can_match`: a
+    voice made of a clip imitates its pitch, timbre and pace; with `can_clone` it is the clip's. A speaker
+    profile fits the `revision` and `compressor_revision` it was made with; the latter is empty with neither.
     """
 
     model: str
@@ -64,6 +66,8 @@ class EngineInfo(_Wire, frozen=True, kw_only=True):
     can_guide: bool
     can_resume: bool
     capacity: int
+    can_match: bool = False
+    compressor_revision: str = ""
 
 
 # --- A job ---------------------------------------------------------------------------------------------
@@ -87,7 +91,17 @@ class PresetVoice(_Wire, tag="preset", frozen=True, kw_only=True):
     name: str
 
 
-Voice = PresetVoice
+class ClipVoice(_Wire, tag="clip", frozen=True, kw_only=True):
+    """A voice by its reference clip.
+
+    `sha256`: shared.clip.Clip.sha256 of the decoded clip, already cut to the length that may be used; names
+    never identify a clip.
+    """
+
+    sha256: str
+
+
+Voice = PresetVoice | ClipVoice
 
 
 UncondMode = Literal["empty_text", "audio_only"]
@@ -183,13 +197,15 @@ class Started(_Wire, tag="started", frozen=True, kw_only=True):
 class Audio(_Wire, tag="audio", frozen=True, kw_only=True):
     """Encoded audio. `seq` counts from 0 without a gap; `packets`: whole encoder packets in `data`.
 
-    `resume`: only this event's share of what another worker needs to go on.
+    `resume`: only this event's share of what another worker needs to go on. `audio_s`: seconds of sound that
+    went into it, after tempo; the encoder may hold back some milliseconds of them for the next event.
     """
 
     seq: int
     packets: int
     data: bytes
     resume: bytes = b""
+    audio_s: float = 0.0
 
 
 class Done(_Wire, tag="done", frozen=True, kw_only=True):
@@ -209,6 +225,25 @@ class Failed(_Wire, tag="failed", frozen=True, kw_only=True):
 Event = Started | Audio | Done | Failed
 
 
+class WorkerTotals(_Wire, frozen=True, kw_only=True):
+    """What a worker has done since it started; each figure only grows.
+
+    `streams`, `failed_streams`: attempts that have ended, and those of them that failed in the worker.
+    `runaways`: tries of a segment that only a guard ended. `frames`: model frames.
+    `audio_s`: seconds of sound at the model's own tempo. `busy_s`: seconds with at
+    least one stream. `stream_s`: seconds of all streams together. `cpu_s`: CPU time of the process.
+    """
+
+    streams: int = 0
+    failed_streams: int = 0
+    runaways: int = 0
+    frames: int = 0
+    audio_s: float = 0.0
+    busy_s: float = 0.0
+    stream_s: float = 0.0
+    cpu_s: float = 0.0
+
+
 class Heartbeat(_Wire, frozen=True, kw_only=True):
     """What a live worker says of itself, again and again. `active` and `capacity` count streams."""
 
@@ -217,3 +252,4 @@ class Heartbeat(_Wire, frozen=True, kw_only=True):
     active: int
     capacity: int
     accepting: bool
+    totals: WorkerTotals = WorkerTotals()

@@ -4,6 +4,8 @@ GepardError
 ├── SettingsError      the operator's configuration cannot be used
 ├── DatabaseError      the registry's database cannot be used
 ├── CheckpointError    a checkpoint file cannot be used
+├── ClipRefused        an uploaded reference clip cannot be used; says why
+├── IntakeBusy         too many clips are being taken in; try again
 ├── EngineError        a model failed on this request; others go on
 │   └── EngineBroken   the model's process is unusable: the worker ends and is started anew
 └── ReplyError         a reply ended before its end
@@ -27,6 +29,19 @@ class DatabaseError(GepardError):
 
 class CheckpointError(GepardError):
     """A checkpoint file cannot be used; the message names the file and what is wrong."""
+
+
+class ClipRefused(GepardError):
+    """An uploaded reference clip cannot be used; `message` is safe to show to the client."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class IntakeBusy(GepardError):
+    """As many clips as may wait are waiting to be taken in."""
 
 
 class EngineError(GepardError):

@@ -140,14 +140,44 @@ class LimitsSettings(_Section, frozen=True, kw_only=True):
     stream_lease_s: Annotated[float, Meta(ge=1)] = 15.0
 
 
+class ClipsSettings(_Section, frozen=True, kw_only=True):
+    """Reference clips: what may be uploaded, how it is decoded, where it is kept.
+
+    `s3_bucket` empty: the data folder. Credentials of the store come from its own variables (AWS_*).
+    """
+
+    max_upload_bytes: Positive = 10 * 1024 * 1024
+    max_decoded_s: Seconds = 600.0
+    decode_timeout_s: Seconds = 30.0
+    decode_memory_bytes: Annotated[int, Meta(ge=320 * 1024 * 1024)] = 640 * 1024 * 1024
+    max_decoders: Positive = 2
+    max_waiting: Positive = 8
+    s3_bucket: str = ""
+    s3_prefix: str = ""
+    s3_endpoint: str = ""
+    s3_region: str = ""
+
+
 class WorkerSettings(_Section, frozen=True, kw_only=True):
     """One worker process. `capacity` and `threads` null: what the engine advises."""
 
-    engine: Literal["hibari"] = "hibari"
+    engine: Literal["hibari", "gepard"] = "hibari"
     capacity: Positive | None = None
     threads: Positive | None = None
     poll_delay_s: Seconds = 1.0
     drain_s: Annotated[float, Meta(ge=0)] = 30.0
+
+
+class GepardSettings(_Section, frozen=True, kw_only=True):
+    """The engine `gepard`. `checkpoint` and `codec` empty: where `gepard download` puts them; null: by the device."""
+
+    checkpoint: str = ""
+    codec: str = ""
+    starter_clips: str = ""
+    device: str = "auto"
+    dtype: Literal["bfloat16", "float32"] | None = None
+    rope_freq_dtype: Literal["bf16", "fp32"] | None = None
+    rows: Annotated[int, Meta(gt=0, le=1024)] | None = None
 
 
 class LogSettings(_Section, frozen=True, kw_only=True):
@@ -178,7 +208,9 @@ class Settings(_Section, frozen=True, kw_only=True):
     generation: GenerationSettings = GenerationSettings()
     bit_rates: BitRateSettings = BitRateSettings()
     limits: LimitsSettings = LimitsSettings()
+    clips: ClipsSettings = ClipsSettings()
     worker: WorkerSettings = WorkerSettings()
+    gepard: GepardSettings = GepardSettings()
     log: LogSettings = LogSettings()
 
     def data_path(self) -> Path:
@@ -186,6 +218,22 @@ class Settings(_Section, frozen=True, kw_only=True):
         if not self.data_dir:
             return Path(platformdirs.user_data_dir("gepard"))
         return Path(self.data_dir).expanduser().absolute()
+
+    def gepard_checkpoint_path(self) -> Path:
+        """The folder of the Gepard checkpoint."""
+        return _own_path(self.gepard.checkpoint) or self.data_path() / "models" / "gepard"
+
+    def gepard_codec_path(self) -> Path:
+        """The `.nemo` archive of the codec, or a folder with nothing but that one."""
+        return _own_path(self.gepard.codec) or self.data_path() / "models" / "nanocodec"
+
+    def gepard_starter_clips_path(self) -> Path | None:
+        """The operator's folder of starter clips; None: the embedded presets."""
+        return _own_path(self.gepard.starter_clips)
+
+
+def _own_path(path: str) -> Path | None:
+    return Path(path).expanduser().absolute() if path else None
 
 
 def load_settings(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:

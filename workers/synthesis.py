@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import structlog
@@ -15,13 +16,15 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from shared.broker.events import ClientTooSlow, ReplyGone, ReplyWriter
-from shared.contracts import Audio, Done, Failed, SpeechJob, Started, Timings, Usage, WorkerId
+from shared.contracts import Audio, Done, Failed, PresetVoice, SpeechJob, Started, Timings, Usage, WorkerId
 from shared.errors import EngineBroken, EngineError
 from shared.settings import LimitsSettings
 from shared.telemetry import get_logger
 from workers.audio.chain import ReplyChain
 from workers.engines.base import Engine, PcmChunk, Samples, SynthesisRequest
 from workers.prefetch import prefetch
+from workers.resume import ResumeShares
+from workers.totals import TotalsCounter
 
 # Seconds of audio per event: the first small for an early first sound, the later ones larger for less work.
 _FIRST_EVENT_S = 0.1
@@ -31,6 +34,10 @@ _PREFETCH_CHUNKS = 4
 # Encoding is short work; more threads than this only compete with the engine for the cores.
 _NUM_ENCODER_THREADS = 2
 
+_FAILURES = frozenset({"engine_error", "internal_error", "redis_error"})
+"""Outcomes that are the worker's own fault, not the client's or the operator's wish."""
+
+T = TypeVar("T")
 log = get_logger()
 
 
@@ -73,6 +80,9 @@ class _Progress:
     frames: int = 0
     events: int = 0
     packets: int = 0
+    unsent_s: float = 0.0
+    """Seconds of sound given to the encoder since the last event."""
+    runaways: int = 0
 
     def add(self, chunk: PcmChunk) -> None:
         if self.engine_first is None and chunk.frames:
@@ -80,6 +90,7 @@ class _Progress:
         self.num_samples += len(chunk.samples)
         self.frames += chunk.frames
         self.text_tokens += chunk.text_tokens
+        self.runaways += chunk.runaways
 
     def ms_since_start(self, moment: float | None) -> float:
         return 1000 * ((moment if moment is not None else time.perf_counter()) - self.began)
@@ -110,6 +121,7 @@ class SpeechService:
         self._limits = limits
         self._encoders = ThreadPoolExecutor(_NUM_ENCODER_THREADS, thread_name_prefix="encode")
         self._writers: set[ReplyWriter] = set()
+        self.totals = TotalsCounter()
         self.stopping = False
         """Set before running streams are cancelled because the worker ends: their gateways then move on."""
         self.broken = asyncio.Event()
@@ -130,8 +142,11 @@ class SpeechService:
         self._writers.add(writer)
         progress = _Progress()
         outcome = "done"
-        with structlog.contextvars.bound_contextvars(
-            job_id=job.id, attempt=job.attempt, model=job.model, worker=self._worker
+        with (
+            self.totals.stream(),
+            structlog.contextvars.bound_contextvars(
+                job_id=job.id, attempt=job.attempt, model=job.model, worker=self._worker
+            ),
         ):
             try:
                 outcome = await self._attempt(job, writer, progress)
@@ -149,11 +164,14 @@ class SpeechService:
                 log.warning("reply_not_written", error=type(error).__name__)
             finally:
                 self._writers.discard(writer)
+                if outcome in _FAILURES:
+                    self.totals.failed()
                 log.info(
                     "speech_job",
                     outcome=outcome,
                     segments=len(job.segments),
                     format=job.format.value,
+                    runaways=progress.runaways,
                     audio_s=round(progress.num_samples / self._engine.info.sample_rate_hz, 3),
                     engine_first_ms=progress.engine_first_ms and round(progress.engine_first_ms, 1),
                     run_ms=round(progress.ms_since_start(None), 1),
@@ -195,35 +213,54 @@ class SpeechService:
             bit_rate=job.bit_rate,
         )
         ramp = EventRamp(rate_hz)
+        shares = ResumeShares(job.resume.state if job.resume is not None else b"")
         async with (
-            aclosing(_chunks(self._engine, job)) as source,
+            aclosing(_chunks(self._engine, job, shares)) as source,
             # The first chunk is sent before the second is asked for: nothing competes with the first sound.
             aclosing(_first_then_prefetched(source)) as chunks,
         ):
             progress.engine_asked = time.perf_counter()
-            async for chunk in chunks:
+            async for segment, chunk in chunks:
                 progress.add(chunk)
-                feed = chain.feed_unstretched if isinstance(chunk, _Silence) else chain.feed
+                self.totals.made(frames=chunk.frames, audio_s=len(chunk.samples) / rate_hz, runaways=chunk.runaways)
+                shares.add(segment, chunk.resume)
+                is_silence = isinstance(chunk, _Silence)
+                feed, tempo = (chain.feed_unstretched, 1.0) if is_silence else (chain.feed, job.speed)
                 for piece in ramp.cut(chunk.samples):
+                    progress.unsent_s += len(piece) / rate_hz / tempo
                     packets = await loop.run_in_executor(self._encoders, feed, piece)
-                    await self._send(job, writer, progress, packets)
+                    await self._send(job, writer, progress, packets, shares)
         if progress.frames == 0:
             await self._fail(writer, "nothing_to_speak", "the model found nothing to speak in the input")
             return
         packets = await loop.run_in_executor(self._encoders, chain.finish)
-        await self._send(job, writer, progress, packets)
+        await self._send(job, writer, progress, packets, shares)
         usage = Usage(input_tokens=progress.text_tokens, output_tokens=progress.frames)
         await writer.write(Done(usage=usage, timings=progress.timings()))
 
-    async def _send(self, job: SpeechJob, writer: ReplyWriter, progress: _Progress, packets: list[bytes]) -> None:
+    async def _send(
+        self, job: SpeechJob, writer: ReplyWriter, progress: _Progress, packets: list[bytes], shares: ResumeShares
+    ) -> None:
         """Write packets as one event, less those a resumed client has."""
         delivered = job.resume.packets if job.resume is not None else 0
         skip = max(0, delivered - progress.packets)
         progress.packets += len(packets)
+        if not packets:
+            return
+        # A client that has the first packets of an event gets the sound of the others.
+        audio_s, progress.unsent_s = progress.unsent_s * max(0, 1 - skip / len(packets)), 0.0
         packets = packets[skip:]
         if not packets:
             return
-        await writer.write(Audio(seq=progress.events, packets=len(packets), data=b"".join(packets)))
+        await writer.write(
+            Audio(
+                seq=progress.events,
+                packets=len(packets),
+                data=b"".join(packets),
+                resume=shares.take(),
+                audio_s=audio_s,
+            )
+        )
         progress.events += 1
         if progress.audio_first is None:
             progress.audio_first = time.perf_counter()
@@ -234,25 +271,28 @@ class SpeechService:
             await writer.write(Failed(code=code, message=message))
 
 
-async def _chunks(engine: Engine, job: SpeechJob) -> AsyncGenerator[PcmChunk, None]:
-    """The PCM of all segments, in order, and of the silence between them that the text asks for."""
+async def _chunks(engine: Engine, job: SpeechJob, shares: ResumeShares) -> AsyncGenerator[tuple[int, PcmChunk], None]:
+    """The PCM of all segments, in order, and of the silence the text asks for; each with its segment's index."""
     for index, segment in enumerate(job.segments):
         if segment.text:
-            async with aclosing(_speech(engine, job, index)) as chunks:
+            async with aclosing(_speech(engine, job, index, shares.of(index))) as chunks:
                 async for chunk in chunks:
-                    yield chunk
+                    yield index, chunk
         for silence in _silence(segment.pause_ms or 0, engine.info.sample_rate_hz):
-            yield silence
+            yield index, silence
 
 
-async def _speech(engine: Engine, job: SpeechJob, index: int) -> AsyncGenerator[PcmChunk, None]:
+async def _speech(engine: Engine, job: SpeechJob, index: int, resume: bytes) -> AsyncGenerator[PcmChunk, None]:
     """The PCM of one segment."""
+    if not isinstance(job.voice, PresetVoice):
+        raise EngineError("no speaker profile of the clip is at hand")
     request = SynthesisRequest(
         segment=job.segments[index],
         voice=job.voice,
         language=job.language,
         seed=segment_seed(job.seed, index),
         sampling=job.sampling,
+        resume=resume,
     )
     async with aclosing(engine.synthesize(request)) as chunks:
         async for chunk in chunks:
@@ -266,7 +306,7 @@ def _silence(pause_ms: int, rate_hz: int) -> Iterator[_Silence]:
         yield _Silence(samples=np.zeros(min(rate_hz, num_samples - start), np.float32), frames=0)
 
 
-async def _first_then_prefetched(source: AsyncGenerator[PcmChunk, None]) -> AsyncGenerator[PcmChunk, None]:
+async def _first_then_prefetched(source: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
     async for chunk in source:
         yield chunk
         break

@@ -146,6 +146,7 @@ async def _serve(
             active=streams.active,
             capacity=capacity,
             accepting=worker.allow_pick_jobs,
+            totals=service.totals.read(),
         )
 
     background = [

@@ -1,9 +1,12 @@
 """Every Redis name in one place."""
 
-from shared.contracts import JobId, WorkerId
+from shared.contracts import EngineInfo, JobId, WorkerId
 
 WORKERS = "gepard:workers"
 """Sorted set of worker ids that beat lately; the heartbeat keys decide who is alive."""
+
+PROFILES = "gepard:profiles"
+"""Sorted set of the names of speaker profiles, by the time of their last use."""
 
 
 def queue(model: str) -> str:
@@ -34,6 +37,21 @@ def cancelled(attempt_id: str) -> str:
 def heartbeat(worker: WorkerId) -> str:
     """Heartbeat of one worker; it expires soon after the worker is gone."""
     return f"gepard:heartbeat:{worker}"
+
+
+def clip(sha256: str) -> str:
+    """A reference clip on its way to workers (shared.clip.Clip.to_bytes)."""
+    return f"gepard:clip:{sha256}"
+
+
+def profiles_of(sha256: str) -> str:
+    """What the names of all profiles of a clip begin with."""
+    return f"gepard:profile:{sha256}:"
+
+
+def profile(sha256: str, info: EngineInfo) -> str:
+    """What one revision of an engine made of a clip: another model, or another compressor, makes another."""
+    return f"{profiles_of(sha256)}{info.model}:{info.revision}:{info.compressor_revision}"
 
 
 def request_window(key_id: str) -> str:

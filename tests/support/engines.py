@@ -6,8 +6,10 @@ from collections.abc import AsyncGenerator, Callable
 
 import numpy as np
 
+from shared.clip import Clip
 from shared.contracts import EngineInfo, Preset, TextBudget
-from workers.engines.base import PcmChunk, SynthesisRequest
+from shared.errors import EngineError
+from workers.engines.base import PcmChunk, SpeakerProfile, SynthesisRequest
 
 RATE_HZ = 24000
 
@@ -59,6 +61,9 @@ class ToneEngine:
 
     async def stop(self) -> None:
         await asyncio.sleep(0)
+
+    async def profile(self, clip: Clip) -> SpeakerProfile:
+        raise EngineError("a tone has no other voice")
 
     async def synthesize(self, request: SynthesisRequest) -> AsyncGenerator[PcmChunk, None]:
         self.requests.append(request)

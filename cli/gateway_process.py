@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import signal
-import socket
 
 import click
 import uvicorn
@@ -11,7 +10,8 @@ import uvicorn
 from cli.options import PORT, overridden
 from cli.parent import end_with_parent
 from cli.redis_check import require_redis
-from cli.sockets import listen, url_of
+from cli.registry import prepare
+from cli.sockets import inherit, listen, url_of
 from cli.version import VERSION
 from gateway.app import build_app
 from shared.settings import Settings
@@ -52,7 +52,11 @@ def gateway(
     uvicorn_log = logging.getLogger("uvicorn.error")
     uvicorn_log.setLevel(logging.WARNING)
     uvicorn_log.addFilter(_ExpectedCuts())
-    sockets = [socket.socket(fileno=fd) for fd in fds] or listen(settings.server)
+    has_keys = asyncio.run(prepare(settings))
+    if fds:
+        sockets = inherit(fds, settings.server, has_keys=has_keys)
+    else:
+        sockets = listen(settings.server, has_keys=has_keys)
     asyncio.run(require_redis(settings.redis.url))
     config = uvicorn.Config(
         build_app(settings, version=VERSION),

@@ -13,7 +13,7 @@ from cli.data_folder import owned
 from cli.options import PORT, overridden
 from cli.parts import Probe, gateway_part, probe, worker_part
 from cli.redis_check import require_redis
-from cli.sockets import listen, url_of
+from cli.sockets import listen, needs_key, url_of
 from cli.supervisor import PartFailed, Supervisor
 from cli.valkey import embedded_valkey
 from shared.settings import Settings
@@ -49,7 +49,15 @@ def serve(
     # First the lock: whoever starts it twice hears so, not that the port is taken. Without a Valkey there are
     # no data.
     with contextlib.nullcontext() if settings.redis.url else owned(settings.data_path()):
-        asyncio.run(_until_stopped(settings, listen(settings.server), config))
+        sockets = listen(settings.server, has_keys=needs_key(settings.server) and _has_keys(settings))
+        asyncio.run(_until_stopped(settings, sockets, config))
+
+
+def _has_keys(settings: Settings) -> bool:
+    # Heavy to import, and needed only to decide whether others than this machine may be served.
+    from cli.registry import prepare  # noqa: PLC0415
+
+    return asyncio.run(prepare(settings))
 
 
 async def _until_stopped(settings: Settings, sockets: list[socket.socket], config: Path | None) -> None:

@@ -3,6 +3,7 @@
 import errno
 import ipaddress
 import socket
+from collections.abc import Sequence
 
 from shared.errors import SettingsError
 from shared.settings import ServerSettings
@@ -21,18 +22,20 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def listen(server: ServerSettings) -> list[socket.socket]:
+def needs_key(server: ServerSettings) -> bool:
+    """Whether others than this machine could reach the gateway, and no one said that this needs no key."""
+    return not server.allow_remote and not is_loopback(server.host.strip("[]"))
+
+
+def listen(server: ServerSettings, *, has_keys: bool = False) -> list[socket.socket]:
     """Bind; `localhost` means 127.0.0.1 and, where there is one, ::1; `::` means both families.
 
     A health check or client that says localhost may mean either address. Raises SettingsError when the
-    address is not loopback and that was not allowed, is not valid, or is taken.
+    address is not loopback, there are no API keys and it was not allowed without; when it is not valid, or taken.
     """
     host, port = server.host.strip("[]"), server.port
-    if not is_loopback(host) and not server.allow_remote:
-        raise SettingsError(
-            f"without API keys only this machine is served, and server.host is {host}: use localhost, or let "
-            "everyone who can reach the port use it (--allow-remote, server.allow_remote)"
-        )
+    if needs_key(server) and not has_keys:
+        raise _no_key(host)
     try:
         return _bind_localhost(port) if _is_localhost(host) else [_bind(host, port)]
     except OSError as error:
@@ -43,6 +46,24 @@ def listen(server: ServerSettings) -> list[socket.socket]:
             ) from error
         reason = error.strerror or error
         raise SettingsError(f"cannot listen on {host} port {port}: {reason} (server.host, server.port)") from error
+
+
+def inherit(fds: Sequence[int], server: ServerSettings, *, has_keys: bool) -> list[socket.socket]:
+    """Sockets that another process bound. Raises SettingsError as `listen` does: the keys may be gone since."""
+    sockets = [socket.socket(fileno=fd) for fd in fds]
+    for sock in sockets:
+        address = sock.getsockname()[0]
+        if not has_keys and not server.allow_remote and not is_loopback(address):
+            raise _no_key(address)
+    return sockets
+
+
+def _no_key(host: str) -> SettingsError:
+    return SettingsError(
+        f"without API keys only this machine is served, and server.host is {host}: make a key with `gepard keys "
+        "create NAME`, use localhost, or let everyone who can reach the port use it (--allow-remote, "
+        "server.allow_remote)"
+    )
 
 
 def url_of(sock: socket.socket) -> str:

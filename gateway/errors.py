@@ -4,6 +4,7 @@ Never 409: the SDKs retry it.
 """
 
 import re
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -38,16 +39,21 @@ ERRORS: dict[str, ErrorKind] = {
     "unsupported_sample_rate": ErrorKind(400, "invalid_request_error"),
     "voice_not_found": ErrorKind(400, "invalid_request_error"),
     "bad_request": ErrorKind(400, "invalid_request_error"),
+    "invalid_api_key": ErrorKind(401, "invalid_request_error"),
     "forbidden_host": ErrorKind(403, "invalid_request_error"),
     "forbidden_origin": ErrorKind(403, "invalid_request_error"),
     "model_not_found": ErrorKind(404, "invalid_request_error"),
     "not_found": ErrorKind(404, "invalid_request_error"),
     "method_not_allowed": ErrorKind(405, "invalid_request_error"),
     "request_too_large": ErrorKind(413, "invalid_request_error"),
+    # The key has used up what it may. Both name their Retry-After themselves.
+    "rate_limit_exceeded": ErrorKind(429, "requests"),
+    "insufficient_quota": ErrorKind(429, "insufficient_quota"),
     # The service cannot serve it now.
     "server_overloaded": ErrorKind(503, "server_error", retry_after_s=2),
     "model_unavailable": ErrorKind(503, "server_error", retry_after_s=2),
     "broker_unavailable": ErrorKind(503, "server_error", retry_after_s=2),
+    "database_unavailable": ErrorKind(503, "server_error", retry_after_s=2),
     "worker_lost": ErrorKind(503, "server_error", retry_after_s=1),
     "worker_stopping": ErrorKind(503, "server_error", retry_after_s=1),
     # The service failed on it.
@@ -81,13 +87,16 @@ class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class ApiError(Exception):
     """A refusal or failure with its answer. `code` is a key of ERRORS; `message` goes to the client."""
 
-    def __init__(self, code: str, message: str, *, param: str | None = None) -> None:
+    def __init__(
+        self, code: str, message: str, *, param: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(message)
         # A code this gateway does not know comes from a newer worker: its failure, not the client's.
         self.kind = ERRORS.get(code, ERRORS[_INTERNAL])
         self.code = code
         self.message = message
         self.param = param
+        self._headers = headers or {}
 
     def answer(self) -> ErrorAnswer:
         """The body."""
@@ -95,7 +104,8 @@ class ApiError(Exception):
 
     def headers(self) -> dict[str, str]:
         """Headers beside the body."""
-        return {} if self.kind.retry_after_s is None else {"retry-after": str(self.kind.retry_after_s)}
+        waiting = {} if self.kind.retry_after_s is None else {"retry-after": str(self.kind.retry_after_s)}
+        return {**waiting, **self._headers}
 
 
 def handle_error(request: Request[Any, Any, Any], error: Exception) -> Response[ErrorAnswer]:

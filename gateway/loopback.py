@@ -8,9 +8,7 @@ import ipaddress
 import re
 from urllib.parse import urlsplit
 
-import msgspec
-from litestar.enums import ScopeType
-from litestar.types import ASGIApp, Receive, Scope, Send
+from litestar.types import HTTPScope, WebSocketScope
 
 from gateway.errors import ApiError
 
@@ -32,24 +30,8 @@ def is_loopback_host(authority: str) -> bool:
         return False
 
 
-class LoopbackGuard:
-    """Refuses requests whose Host is not loopback or whose Origin is another one."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on or refuse."""
-        if scope["type"] == ScopeType.HTTP and (error := _refusal(scope)) is not None:
-            body = msgspec.json.encode(error.answer())
-            headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-            await send({"type": "http.response.start", "status": error.kind.status, "headers": headers})
-            await send({"type": "http.response.body", "body": body, "more_body": False})
-            return
-        await self._app(scope, receive, send)
-
-
-def _refusal(scope: Scope) -> ApiError | None:
+def loopback_refusal(scope: HTTPScope | WebSocketScope) -> ApiError | None:
+    """The answer to a request whose Host is not loopback, or whose Origin is another one; None: let it pass."""
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     host = headers.get(b"host", "")
     if not is_loopback_host(host):

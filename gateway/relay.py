@@ -165,9 +165,12 @@ class SpeechResponse:
         headers = [(name.encode(), value.encode()) for name, value in self._headers.items()]
         headers.append((b"content-type", self._framing.content_type.encode()))
         await send({"type": "http.response.start", "status": 200, "headers": headers})
+        self._reply.delivered = True
         async for body in self._bodies():
             async with asyncio.timeout(self._stall_timeout_s):
                 await send({"type": "http.response.body", "body": body, "more_body": True})
+        # Before the end: whoever has the whole reply may ask again at once, with the same key.
+        await asyncio.shield(close_quietly(self._reply))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _bodies(self) -> AsyncIterator[bytes]:

@@ -10,6 +10,7 @@ import msgspec
 from arq.connections import ArqRedis
 
 from gateway.errors import ApiError
+from gateway.limits import Permit
 from shared.broker.events import ReplyReader
 from shared.broker.heartbeat import INTERVAL_S, Fleet
 from shared.broker.queue import JobQueue
@@ -35,7 +36,18 @@ log = get_logger()
 class Reply:
     """Reads the events of a job and keeps the job alive. Close it, however it ended."""
 
-    def __init__(self, job: SpeechJob, redis: ArqRedis, queue: JobQueue, fleet: Fleet, limits: LimitsSettings) -> None:
+    def __init__(
+        self,
+        job: SpeechJob,
+        redis: ArqRedis,
+        queue: JobQueue,
+        fleet: Fleet,
+        limits: LimitsSettings,
+        *,
+        permit: Permit | None,
+    ) -> None:
+        """`permit`: the reply's share of the limits of the client's key, closed with it."""
+        self._permit = permit
         self._job = job
         self._redis = redis
         self._queue = queue
@@ -51,6 +63,15 @@ class Reply:
         """A worker has taken the job."""
         self.finished = False
         """`done` was read."""
+        self.delivered = False
+        """Audio has gone to the client: what it cost is not given back."""
+        self._audio_s = 0.0
+        self._closed = False
+
+    @property
+    def limit_headers(self) -> dict[str, str]:
+        """What the client's key may still use."""
+        return {} if self._permit is None else self._permit.headers
 
     async def enqueue(self) -> None:
         """Queue the first attempt."""
@@ -76,8 +97,10 @@ class Reply:
                     self._packets += event.packets
                     self._state += event.resume
                     events.append(event)
-                case Done():
+                case Done(usage=usage):
                     self.finished = True
+                    info = self._fleet.models().get(self._job.model)
+                    self._audio_s = usage.output_tokens * info.frame_s if info else 0.0
                     events.append(event)
                 case Failed(code=code, message=message):
                     if code != _WORKER_LEFT:
@@ -91,11 +114,21 @@ class Reply:
         await self._reader.touch()
 
     async def close(self) -> None:
-        """Leave nothing behind: delete a finished reply, cancel any other."""
-        if self.finished:
-            await self._reader.delete()
-        else:
-            await self._queue.cancel(self._job)
+        """Leave nothing behind: delete a finished reply, cancel any other; then free the key's stream.
+
+        Closing again does nothing.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self.finished:
+                await self._reader.delete()
+            else:
+                await self._queue.cancel(self._job)
+        finally:
+            if self._permit is not None:
+                await self._permit.close(delivered=self.delivered, audio_s=self._audio_s)
 
     def _new_reader(self) -> ReplyReader:
         return ReplyReader(self._redis, self._job, ttl_s=self._limits.reply_ttl_s)

@@ -56,6 +56,7 @@ class RequestLog:
                     path=scope["path"],
                     status=status,
                     outcome=state.get("outcome"),
+                    key_id=state.get("key_id"),
                     first_ms=round(first_ms, 1),
                     total_ms=round(1000 * (time.perf_counter() - began), 1),
                     bytes=sent_bytes,

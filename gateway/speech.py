@@ -11,8 +11,10 @@ from litestar.params import JSONBody
 from litestar.types import ASGIApp
 from redis.exceptions import RedisError
 
+from gateway.access import key_of
 from gateway.admission import Admission
 from gateway.errors import ApiError
+from gateway.limits import Limits
 from gateway.prepare import JobMaker
 from gateway.relay import BytesFraming, ClientGone, SpeechResponse, SseFraming, close_quietly, until_hang_up
 from gateway.reply import Reply
@@ -38,13 +40,20 @@ class SpeechService:
     fleet: Fleet
     jobs: JobMaker
     admission: Admission
+    limits: Limits
 
-    async def begin(self, job: SpeechJob, request: Request[Any, Any, Any]) -> tuple[Reply, list[Audio | Done]]:
-        """Queue a job and wait for its first events. The caller closes the reply.
+    async def begin(
+        self, job: SpeechJob, request: Request[Any, Any, Any], *, characters: int
+    ) -> tuple[Reply, list[Audio | Done]]:
+        """Check the key's limits, queue a job and wait for its first events. The caller closes the reply.
 
         Raises ApiError when it fails, ClientGone when the client hangs up before; then nothing is left.
         """
-        reply = Reply(job, self.redis, self.queue, self.fleet, self.settings.limits)
+        key = key_of(request)
+        permit = None
+        if key is not None:
+            permit = await until_hang_up(self.limits.enter(key, characters), request.receive)
+        reply = Reply(job, self.redis, self.queue, self.fleet, self.settings.limits, permit=permit)
         try:
             with self.admission.waiting():
                 return reply, await until_hang_up(_first_events(reply), request.receive)
@@ -72,7 +81,7 @@ async def create_speech(
     """Speak a text. The audio is sent as it is made, as bytes or as server-sent events."""
     job = await speech.jobs.make(data)
     try:
-        reply, first = await speech.begin(job, request)
+        reply, first = await speech.begin(job, request, characters=len(data.input))
     except ClientGone:
         return _nobody_listens(request)
     spec = FORMATS[job.format]
@@ -87,6 +96,7 @@ async def create_speech(
             "cache-control": "no-cache",
             # Proxies that buffer a reply (nginx does) would hold the first sound back.
             "x-accel-buffering": "no",
+            **reply.limit_headers,
         },
         stall_timeout_s=limits.client_stall_timeout_s,
         touch_every_s=limits.reply_ttl_s / _TOUCHES_PER_TTL,
@@ -113,16 +123,18 @@ async def synthesize(
         )
     )
     try:
-        reply, events = await speech.begin(job, request)
+        reply, events = await speech.begin(job, request, characters=len(data.text))
     except ClientGone:
         return _nobody_listens(request)
     try:
         pcm = await until_hang_up(_whole_body(reply, events), request.receive)
+        reply.delivered = True
     except ClientGone:
         return _nobody_listens(request)
     finally:
         await asyncio.shield(close_quietly(reply))
-    return Response(wav_header(job.sample_rate_hz, len(pcm) // 2) + pcm, media_type="audio/wav")
+    wav = wav_header(job.sample_rate_hz, len(pcm) // 2) + pcm
+    return Response(wav, media_type="audio/wav", headers=reply.limit_headers)
 
 
 async def _whole_body(reply: Reply, events: list[Audio | Done]) -> bytes:

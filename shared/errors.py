@@ -2,6 +2,7 @@
 
 GepardError
 ├── SettingsError      the operator's configuration cannot be used
+├── DatabaseError      the registry's database cannot be used
 ├── CheckpointError    a checkpoint file cannot be used
 ├── ClipRefused        an uploaded reference clip cannot be used; says why
 ├── IntakeBusy         too many clips are being taken in; try again
@@ -20,6 +21,10 @@ class GepardError(Exception):
 
 class SettingsError(GepardError):
     """The configuration cannot be used; the message names the key and what is valid."""
+
+
+class DatabaseError(GepardError):
+    """The registry's database cannot be reached or used; the message names it, without its password."""
 
 
 class CheckpointError(GepardError):

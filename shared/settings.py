@@ -66,6 +66,19 @@ class RedisSettings(_Section, frozen=True, kw_only=True):
     warm_connections: Positive = 16
 
 
+class DatabaseSettings(_Section, frozen=True, kw_only=True):
+    """`url` empty: an SQLite file in the data folder."""
+
+    url: str = ""
+
+
+class AuthSettings(_Section, frozen=True, kw_only=True):
+    """Access by API key; without any key, this machine only."""
+
+    api_key: str = ""
+    open_lists: bool = False
+
+
 class GenerationSettings(_Section, frozen=True, kw_only=True):
     """Defaults of the knobs a request may also set; null leaves a knob to the model."""
 
@@ -94,6 +107,8 @@ class LimitsSettings(_Section, frozen=True, kw_only=True):
     client_stall_timeout_s: Seconds = 300.0
     request_timeout_s: Seconds = 1800.0
     max_attempts: Positive = 3
+    stream_wait_s: Annotated[float, Meta(ge=0, le=60)] = 10.0
+    stream_lease_s: Annotated[float, Meta(ge=1)] = 15.0
 
 
 class ClipsSettings(_Section, frozen=True, kw_only=True):
@@ -145,6 +160,8 @@ class Settings(_Section, frozen=True, kw_only=True):
     voice_aliases: dict[str, str] = msgspec.field(default_factory=dict)
     server: ServerSettings = ServerSettings()
     redis: RedisSettings = RedisSettings()
+    database: DatabaseSettings = DatabaseSettings()
+    auth: AuthSettings = AuthSettings()
     generation: GenerationSettings = GenerationSettings()
     limits: LimitsSettings = LimitsSettings()
     clips: ClipsSettings = ClipsSettings()

@@ -13,6 +13,8 @@ _QUIET = {
     # One summary line a request comes from the gateway itself.
     "uvicorn.access": logging.CRITICAL,
     "httpx": logging.WARNING,
+    # Says at every start which database it has; voices/migrations.py logs a change.
+    "alembic": logging.WARNING,
 }
 
 # Without the values of local variables: they hold texts, audio and keys.

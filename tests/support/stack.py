@@ -9,6 +9,7 @@ import httpx
 import uvicorn
 from arq.connections import ArqRedis
 
+from cli.registry import prepare
 from cli.sockets import listen, url_of
 from gateway.app import build_app
 from shared.broker.connection import connect
@@ -64,9 +65,10 @@ class Stack:
             while (await client.get("/ready")).status_code != 200:
                 await asyncio.sleep(0.02)
 
-    def client(self) -> httpx.AsyncClient:
-        """A plain HTTP client of the gateway."""
-        return httpx.AsyncClient(base_url=self.url, timeout=60, trust_env=False)
+    def client(self, key: str | None = None) -> httpx.AsyncClient:
+        """A plain HTTP client of the gateway, with a key or without."""
+        headers = {} if key is None else {"authorization": f"Bearer {key}"}
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=60, trust_env=False)
 
     async def keys(self) -> set[str]:
         """Every key in Redis but the workers' own."""
@@ -77,7 +79,7 @@ class Stack:
 @contextlib.asynccontextmanager
 async def running_stack(settings: Settings, *engines: Engine) -> AsyncIterator[Stack]:
     """A gateway and one worker for each engine."""
-    sockets = listen(settings.server)
+    sockets = listen(settings.server, has_keys=await prepare(settings))
     config = uvicorn.Config(
         build_app(settings, version="test"), log_config=None, access_log=False, timeout_graceful_shutdown=2
     )

@@ -53,10 +53,8 @@ def gateway(
     uvicorn_log.setLevel(logging.WARNING)
     uvicorn_log.addFilter(_ExpectedCuts())
     has_keys = asyncio.run(prepare(settings))
-    if fds:
-        sockets = inherit(fds, settings.server, has_keys=has_keys)
-    else:
-        sockets = listen(settings.server, has_keys=has_keys)
+    server = settings.server
+    sockets = inherit(fds, server, has_keys=has_keys) if fds else listen(server, has_keys=has_keys)
     asyncio.run(require_redis(settings.redis.url))
     config = uvicorn.Config(
         build_app(settings, version=VERSION),

@@ -54,6 +54,11 @@ def profile(sha256: str, info: EngineInfo) -> str:
     return f"{profiles_of(sha256)}{info.model}:{info.revision}:{info.compressor_revision}"
 
 
+def preview(voice: str, info: EngineInfo) -> str:
+    """A spoken sample of a voice, coded. `voice`: a clip's hash, or a preset's name behind `preset-`."""
+    return f"gepard:preview:{voice}:{info.model}:{info.revision}:{info.compressor_revision}"
+
+
 def request_window(key_id: str) -> str:
     """Sorted set of the requests of an API key in the last minute, by their time in milliseconds."""
     return f"gepard:limits:requests:{key_id}"

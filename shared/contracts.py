@@ -49,8 +49,9 @@ class EngineInfo(_Wire, frozen=True, kw_only=True):
 
     `languages` and `scripts`: BCP-47 primary tags and Unicode script names the engine can speak.
     `capacity`: streams at once in one worker. `can_resume`: a failed reply can be continued on another
-    worker. `frame_s`: seconds of audio in one model frame (the unit of `output_tokens`). A speaker profile
-    fits the `revision` and `compressor_revision` it was made with; the latter is empty without `can_clone`.
+    worker. `frame_s`: seconds of audio in one model frame (the unit of `output_tokens`). `can_match`: a
+    voice made of a clip imitates its pitch, timbre and pace; with `can_clone` it is the clip's. A speaker
+    profile fits the `revision` and `compressor_revision` it was made with; the latter is empty with neither.
     """
 
     model: str
@@ -65,6 +66,7 @@ class EngineInfo(_Wire, frozen=True, kw_only=True):
     can_guide: bool
     can_resume: bool
     capacity: int
+    can_match: bool = False
     compressor_revision: str = ""
 
 

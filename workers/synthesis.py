@@ -242,9 +242,7 @@ class SpeechService:
             await writer.write(Failed(code=code, message=message))
 
 
-async def _chunks(
-    engine: Engine, job: SpeechJob, shares: ResumeShares
-) -> AsyncGenerator[tuple[int, PcmChunk], None]:
+async def _chunks(engine: Engine, job: SpeechJob, shares: ResumeShares) -> AsyncGenerator[tuple[int, PcmChunk], None]:
     """The PCM of all segments, in order, with the segment's index."""
     if not isinstance(job.voice, PresetVoice):
         raise EngineError("no speaker profile of the clip is at hand")

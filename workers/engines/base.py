@@ -95,8 +95,8 @@ class Engine(Protocol):
     async def profile(self, clip: Clip) -> SpeakerProfile:
         """Make a voice of a clip; never blocks the event loop, and running requests hardly wait for it.
 
-        The same clip gives the same profile. Raises shared.errors.EngineError without `info.can_clone` or
-        when the clip cannot be used.
+        The same clip gives the same profile. Raises shared.errors.EngineError with neither `info.can_clone`
+        nor `info.can_match`, and when the clip cannot be used.
         """
         ...
 

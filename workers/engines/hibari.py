@@ -6,19 +6,23 @@ it has the last, so the pool's queue serves all streams in turn: a new one waits
 """
 
 import asyncio
+import functools
 import os
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 
+import msgspec
 import numpy as np
 from hibari import Hibari
+from numpy.typing import NDArray
 
 from shared.clip import Clip
 from shared.contracts import EngineInfo, PresetVoice, TextBudget
 from shared.errors import EngineError
-from workers.engines.base import PcmChunk, SpeakerProfile, SynthesisRequest
+from workers.engines.base import PcmChunk, Samples, Speaker, SpeakerProfile, SynthesisRequest
 from workers.engines.hibari_finish import level, pause, trim
+from workers.engines.hibari_match import REVISION, NoVoice, Traits, settled, shape_for, traits_of
 from workers.engines.hibari_text import Piece, pieces
 from workers.engines.hibari_vocoder import FRAME_SAMPLES, SAMPLE_RATE_HZ, VoiceShape, render
 from workers.engines.hibari_voices import PRESETS, SHAPES
@@ -31,6 +35,12 @@ _TEXT_BUDGET = TextBudget(minimum=10, first=50, target=120, maximum=200)
 
 _WARM_UP_TEXT = "Warming up, xyzzyqua."
 """Loads the dictionary, and with the last word the network for unknown ones."""
+
+_OWN_VOICE_TEXT = (
+    "It is easy to tell the depth of a well, and these days a chicken leg is a rare dish. Your call is important "
+    "to us, and an agent will be with you shortly: her father gave us all our old yellow chairs."
+)
+"""What the network is measured by: ten seconds, every kind of vowel, of average pitch and pace."""
 
 _NUM_PADS = 2
 """Ids that hibari puts around the phonemes."""
@@ -62,6 +72,8 @@ class HibariEngine:
             text_budget=_TEXT_BUDGET,
             presets=PRESETS,
             can_clone=False,
+            can_match=True,
+            compressor_revision=REVISION,
             can_guide=False,
             can_resume=True,
             capacity=capacity,
@@ -81,22 +93,40 @@ class HibariEngine:
             await asyncio.to_thread(pool.shutdown, cancel_futures=True)
 
     async def profile(self, clip: Clip) -> SpeakerProfile:
-        """Refuse: it has its presets only."""
-        raise EngineError(f"{self._info.model} makes no voice of a clip of {clip.duration_s:.1f} s")
+        """Measure a clip and shape the network's voice like it."""
+        if self._pool is None or self._model is None:
+            raise EngineError("the engine is not started")
+        try:
+            shape = await asyncio.get_running_loop().run_in_executor(self._pool, self._model.match, clip)
+        except NoVoice:
+            raise EngineError("the clip holds too little voiced speech to imitate") from None
+        return SpeakerProfile(
+            model_revision=self._info.revision,
+            compressor_revision=self._info.compressor_revision,
+            kind="matched",
+            payload=msgspec.msgpack.encode(shape),
+        )
 
     async def synthesize(self, request: SynthesisRequest) -> AsyncGenerator[PcmChunk, None]:
         """Speak one segment, one chunk a piece. A cancel lets the running call end and drops its result."""
         if self._pool is None or self._model is None:
             raise EngineError("the engine is not started")
-        if not isinstance(request.voice, PresetVoice):
-            raise EngineError(f"{self._info.model} speaks with its presets only")
-        shape = SHAPES.get(request.voice.name)
-        if shape is None:
-            raise EngineError(f"no preset {request.voice.name!r}; there are {', '.join(SHAPES)}")
-        speech = _Speech(self._model, shape, request)
+        speech = _Speech(self._model, self._shape(request.voice), request)
         loop = asyncio.get_running_loop()
         while (chunk := await loop.run_in_executor(self._pool, speech.next_chunk)) is not None:
             yield chunk
+
+    def _shape(self, voice: Speaker) -> VoiceShape:
+        if isinstance(voice, PresetVoice):
+            if voice.name not in SHAPES:
+                raise EngineError(f"no preset {voice.name!r}; there are {', '.join(SHAPES)}")
+            return SHAPES[voice.name]
+        if not voice.fits(self._info):
+            raise EngineError("the speaker profile was made by another revision of the engine")
+        try:
+            return msgspec.msgpack.decode(voice.payload, type=VoiceShape)
+        except msgspec.MsgspecError:
+            raise EngineError("the speaker profile is damaged") from None
 
 
 class _Model:
@@ -117,21 +147,48 @@ class _Model:
 
     def speak(self, piece: Piece, shape: VoiceShape, *, seed: int, index: int) -> PcmChunk | None:
         """Speak one piece, the `index`-th of its segment; None if it turns out silent."""
-        ids = self._hibari.ids(piece.phonemes)
-        outputs = self._hibari.sess.run(
-            None, {"ids": np.array([ids], np.int64), "speed": np.array([shape.pace], np.float32)}
-        )
-        # Counter-based: the same in every process, and no piece depends on how many came before.
-        bits = np.random.Philox(key=seed % _NUM_SEEDS, counter=index * _NOISE_PER_PIECE)
-        samples = render([output[0] for output in outputs], shape, np.random.Generator(bits))
+        outputs, num_ids = self._run(piece, shape.pace)
+        samples = render(outputs, shape, _noise(seed, index))
         speech = trim(samples, FRAME_SAMPLES)
         if not len(speech):
             return None
         return PcmChunk(
             samples=np.concatenate((level(speech, shape.gain_db), pause(piece.boundary, SAMPLE_RATE_HZ))),
             frames=len(speech) // FRAME_SAMPLES,
-            text_tokens=len(ids) - _NUM_PADS,
+            text_tokens=num_ids - _NUM_PADS,
         )
+
+    def match(self, clip: Clip) -> VoiceShape:
+        """The shape that sounds most like a clip. Raises NoVoice."""
+        wanted = traits_of(clip.samples, clip.rate_hz)
+        own, own_traits = self._own_voice
+        shape = shape_for(wanted, own_traits)
+        return settled(shape, wanted, self._speak_as(shape), own, SAMPLE_RATE_HZ)
+
+    @functools.cached_property
+    def _own_voice(self) -> tuple[Samples, Traits]:
+        """The network speaking as itself, and what a match measures of it.
+
+        Two threads may make it twice; they get the same.
+        """
+        own = self._speak_as(VoiceShape())
+        return own, traits_of(own, SAMPLE_RATE_HZ)
+
+    def _speak_as(self, shape: VoiceShape) -> Samples:
+        """What the network is measured by, unlevelled."""
+        outputs, _ = self._run(Piece(self.phonemize(_OWN_VOICE_TEXT), "end"), shape.pace)
+        return render(outputs, shape, _noise(0, 0))
+
+    def _run(self, piece: Piece, pace: float) -> tuple[list[NDArray[np.float32]], int]:
+        """The network's outputs for hibari_vocoder.render, and the number of ids they stand for."""
+        ids = self._hibari.ids(piece.phonemes)
+        outputs = self._hibari.sess.run(None, {"ids": np.array([ids], np.int64), "speed": np.array([pace], np.float32)})
+        return [output[0] for output in outputs], len(ids)
+
+
+def _noise(seed: int, index: int) -> np.random.Generator:
+    """The noise of a piece. Counter-based: the same in every process, however many pieces came before."""
+    return np.random.Generator(np.random.Philox(key=seed % _NUM_SEEDS, counter=index * _NOISE_PER_PIECE))
 
 
 class _Speech:

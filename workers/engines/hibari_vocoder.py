@@ -44,7 +44,7 @@ _LogSpectrum = NDArray[np.float32]
 class VoiceShape:
     """How a voice differs from the network's own; the defaults leave it alone.
 
-    `pitch`: factor on f0, 0.4 to 1.6. `formants`: factor on formant frequencies, 0.75 to 1.25.
+    `pitch`: factor on f0, 0.36 to 1.7. `formants`: factor on formant frequencies, 0.75 to 1.25.
     `pitch_range`: exponent on the melody around the median, 0 (monotone) to 1.5. `tilt_db`: dB per octave
     around 1 kHz, -3 to 3. `pace`: speaking rate, 0.8 to 1.25. `gain_db`: evens out loudness between voices.
     """

@@ -54,9 +54,9 @@ def profile(sha256: str, info: EngineInfo) -> str:
     return f"{profiles_of(sha256)}{info.model}:{info.revision}:{info.compressor_revision}"
 
 
-def preview(voice: str, info: EngineInfo) -> str:
-    """A spoken sample of a voice, coded. `voice`: a clip's hash, or a preset's name behind `preset-`."""
-    return f"gepard:preview:{voice}:{info.model}:{info.revision}:{info.compressor_revision}"
+def previews(voice: str) -> str:
+    """Hash of the spoken samples of a voice, by the engine's revision. `voice`: a clip's hash, or `preset-` name."""
+    return f"gepard:previews:{voice}"
 
 
 def request_window(key_id: str) -> str:

@@ -3,15 +3,19 @@
 import asyncio
 import secrets
 import time
+from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from gateway.errors import ApiError
 from gateway.schemas import SpeechRequest
+from gateway.speakers import Speaker, Speakers
 from gateway.text import foreign_script, has_speech, normalize, sanitize, segment
-from shared.contracts import EngineInfo, JobId, Segment, SpeechJob, TextBudget, Voice
+from shared.contracts import EngineInfo, JobId, PresetVoice, Segment, SpeechJob, TextBudget
 from shared.formats import FORMATS, AudioFormat
 from shared.settings import DEFAULT_MODEL_ALIAS, Settings
-from voices.aliases import aliases_of, resolve_voice
+from voices.records import Owner
 
 # Normalising takes some 10 µs a character: longer texts go to a thread, so that no stream waits for them.
 _INLINE_TEXT_CHARS = 500
@@ -25,32 +29,47 @@ class Models(Protocol):
         ...
 
 
+_NOBODY = PresetVoice(name="")
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A job whose speaker is still to be readied."""
+
+    info: EngineInfo
+    speaker: Speaker
+    job: SpeechJob
+    """Without its voice."""
+
+
 class JobMaker:
     """Checks requests against the settings and the live models."""
 
-    def __init__(self, settings: Settings, models: Models) -> None:
+    def __init__(self, settings: Settings, models: Models, speakers: Speakers) -> None:
         self._settings = settings
         self._models = models
+        self._speakers = speakers
 
-    async def make(self, request: SpeechRequest) -> SpeechJob:
-        """The job for a request. Raises ApiError with the parameter that is at fault."""
+    async def make(self, request: SpeechRequest, viewer: Owner | None) -> Draft:
+        """The job for a request of one who sees the viewer's voices.
+
+        Raises ApiError with the parameter that is at fault, DatabaseError when voices cannot be looked up.
+        """
         info = self.model(request.model)
-        voice = self._voice(request, info)
+        speaker = await self._speakers.of(request, info, viewer)
         response_format = request.response_format or AudioFormat.MP3
         rate_hz = _sample_rate(request, response_format)
         sampling = request.sampling(self._settings.generation)
-        if request.reference_audio is not None and not info.can_clone:
-            raise _unsupported("reference_audio", info)
         if (request.cfg_scale or 0) > 1 and not info.can_guide:
             raise _unsupported("cfg_scale", info)
         language = _language(request, info)
         segments = await self._segments(request, info, language)
-        return SpeechJob(
+        job = SpeechJob(
             id=JobId(secrets.token_hex(12)),
             attempt=1,
             model=info.model,
             segments=segments,
-            voice=voice,
+            voice=_NOBODY,
             language=language,
             format=response_format,
             sample_rate_hz=rate_hz,
@@ -59,6 +78,11 @@ class JobMaker:
             sampling=sampling,
             deadline=time.time() + self._settings.limits.request_timeout_s,
         )
+        return Draft(info, speaker, job)
+
+    async def finish(self, draft: Draft) -> SpeechJob:
+        """The job with its voice, once that is ready. Raises as Speakers.ready does."""
+        return msgspec.structs.replace(draft.job, voice=await self._speakers.ready(draft.speaker, draft.info))
 
     def model(self, name: str) -> EngineInfo:
         """The live model of that name or alias. Raises ApiError: unknown, or known but not served now."""
@@ -74,18 +98,6 @@ class JobMaker:
             raise ApiError("model_unavailable", f"No worker serves the model '{wanted}' at the moment.")
         known = ", ".join(sorted({*live, *self._settings.model_aliases}))
         raise ApiError("model_not_found", f"The model '{name}' does not exist. There are: {known}.", param="model")
-
-    def _voice(self, request: SpeechRequest, info: EngineInfo) -> Voice:
-        name = request.voice if isinstance(request.voice, str) else request.voice.id
-        voice = resolve_voice(name, info, self._settings.voice_aliases)
-        if voice is None:
-            known = sorted({*aliases_of(info, self._settings.voice_aliases), *(p.name for p in info.presets)})
-            raise ApiError(
-                "voice_not_found",
-                f"The voice '{name}' does not exist for the model '{info.model}'. There are: {', '.join(known)}.",
-                param="voice",
-            )
-        return voice
 
     async def _segments(self, request: SpeechRequest, info: EngineInfo, language: str | None) -> tuple[Segment, ...]:
         text, limit = request.input, self._settings.limits.max_input_chars

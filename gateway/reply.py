@@ -73,8 +73,10 @@ class Reply:
         """What the client's key may still use."""
         return {} if self._permit is None else self._permit.headers
 
-    async def enqueue(self) -> None:
-        """Queue the first attempt."""
+    async def enqueue(self, job: SpeechJob) -> None:
+        """Queue the first attempt, now that the job has its voice."""
+        self._job = job
+        self._began = self._last_sign = time.monotonic()
         await self._queue.enqueue(self._job)
 
     async def read(self) -> list[Audio | Done]:

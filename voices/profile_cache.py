@@ -52,6 +52,10 @@ class ProfileCache:
         self._put = redis.register_script(_PUT)
         self._put_preview = redis.register_script(_PUT_PREVIEW)
 
+    async def ping(self) -> None:
+        """Raises RedisError when Redis does not answer."""
+        await self._redis.ping()
+
     async def put_clip(self, clip: Clip) -> None:
         """Lay a clip out for workers, for `CLIP_TTL_S` from now on. Raises ValueError beyond MAX_CLIP_BYTES."""
         data = clip.to_bytes()
@@ -129,8 +133,8 @@ class ProfileCache:
 
     async def get_preview(self, voice: Voice, info: EngineInfo) -> bytes | None:
         """The sample, if it is still there."""
-        audio: bytes | None = await self._redis.hget(keys.previews(_preview_name(voice)), _revision_of(info))
-        return audio
+        audio = await self._redis.hmget(keys.previews(_preview_name(voice)), [_revision_of(info)])  # type: ignore[misc]
+        return None if audio[0] is None else bytes(audio[0])
 
     async def _evict(self, num_profiles: int) -> None:
         # Two that evict at once take a few too many: they are made again.

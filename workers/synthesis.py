@@ -192,7 +192,7 @@ class SpeechService:
         if isinstance(error, ClipGone):
             await self._fail(writer, "profile_unavailable", "the voice was deleted, or is not ready; try again")
             return "profile_unavailable"
-        log.exception("engine_failed")
+        log.error("engine_failed", exc_info=error)
         if isinstance(error, EngineBroken):
             self.broken.set()
         await self._fail(writer, "engine_error", "the speech engine failed on this request")

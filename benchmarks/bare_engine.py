@@ -8,7 +8,7 @@ import time
 
 import uvloop
 
-from gateway.prepare import speakable_segments
+from gateway.text import Reading
 from shared.contracts import PresetVoice, Sampling
 from workers.engines.base import SynthesisRequest
 from workers.engines.hibari import HibariEngine
@@ -19,7 +19,7 @@ async def main(text: str, voice: str) -> None:
     """Answer until stdin ends."""
     engine = HibariEngine()
     await engine.start()
-    segment = speakable_segments(text, engine.info.text_budget, None, True)[0]
+    segment = Reading(budget=engine.info.text_budget, language=None).segments(text)[0]
     print("ready", flush=True)
     for line in sys.stdin:
         # What the gateway and the worker make of a request with this seed.

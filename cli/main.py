@@ -16,6 +16,8 @@ _COMMANDS = {
     "worker": "cli.worker_process:worker",
     "say": "cli.say:say",
     "keys": "cli.keys:keys",
+    "download": "cli.download:download",
+    "doctor": "cli.doctor:doctor",
 }
 
 

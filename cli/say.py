@@ -32,6 +32,7 @@ _STDIN = "-"
 @click.option("--model", default="tts-1", show_default=True)
 @click.option("--format", "audio_format", type=click.Choice(list(_FORMATS)), help="Default: by the file's ending.")
 @click.option("--sample-rate", type=int, help="In Hz.")
+@click.option("--bit-rate", type=int, help="In bits per second, for mp3, opus, webm and aac.")
 @click.option("--speed", type=float, help="0.25 to 4; the pitch is kept.")
 @click.option("--seed", type=int, help="The same seed and text give the same audio.")
 @click.option("--language", help="Tag of the text's language, e.g. en.")

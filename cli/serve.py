@@ -25,6 +25,10 @@ _SEEN_TIMEOUT_S = 30.0
 log = get_logger()
 
 
+# The first start of gepard on a slow CPU makes voices of 14 clips, some ten seconds each.
+_START_TIMEOUT_S = {"hibari": 120.0, "gepard": 900.0}
+
+
 @click.command()
 @click.option("--host", help="Address to listen on (default: server.host).")
 @click.option("--port", type=PORT, help="Port to listen on (default: server.port).")
@@ -62,7 +66,7 @@ def _has_keys(settings: Settings) -> bool:
 
 async def _until_stopped(settings: Settings, sockets: list[socket.socket], config: Path | None) -> None:
     """Serve until SIGINT, SIGTERM or SIGHUP. Raises PartFailed or SettingsError when that cannot be."""
-    supervisor = Supervisor()
+    supervisor = Supervisor(start_timeout_s=_START_TIMEOUT_S[settings.worker.engine])
     stop = asyncio.Event()
 
     def end() -> None:

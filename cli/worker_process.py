@@ -2,10 +2,12 @@
 
 import asyncio
 import signal
+from typing import assert_never
 
 import click
 import uvloop
 
+from cli.gepard import make_gepard
 from cli.options import overridden
 from cli.parent import end_with_parent
 from cli.redis_check import require_redis
@@ -16,10 +18,19 @@ from workers.worker import run_worker
 
 
 def make_engine(settings: Settings) -> Engine:
-    """The engine that `worker.engine` names; only its own libraries are imported."""
-    from workers.engines.hibari import HibariEngine  # noqa: PLC0415
+    """The engine that `worker.engine` names; only its own libraries are imported.
 
-    return HibariEngine(num_threads=settings.worker.threads)
+    Raises SettingsError when what it needs is not installed or not there.
+    """
+    match settings.worker.engine:
+        case "hibari":
+            from workers.engines.hibari import HibariEngine  # noqa: PLC0415
+
+            return HibariEngine(num_threads=settings.worker.threads)
+        case "gepard":
+            return make_gepard(settings)
+        case _:
+            assert_never(settings.worker.engine)
 
 
 @click.command()

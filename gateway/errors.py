@@ -37,6 +37,7 @@ ERRORS: dict[str, ErrorKind] = {
     "missing_required_parameter": ErrorKind(400, "invalid_request_error"),
     "string_above_max_length": ErrorKind(400, "invalid_request_error"),
     "nothing_to_speak": ErrorKind(400, "invalid_request_error"),
+    "unsupported_bit_rate": ErrorKind(400, "invalid_request_error"),
     "unsupported_language": ErrorKind(400, "invalid_request_error"),
     "unsupported_parameter": ErrorKind(400, "invalid_request_error"),
     "unsupported_sample_rate": ErrorKind(400, "invalid_request_error"),
@@ -224,7 +225,8 @@ def _invalid_body(error: ValidationException) -> ApiError:
     if not isinstance(fault, dict) or "message" not in fault:
         return ApiError("bad_request", error.detail)
     message, key = str(fault["message"]), str(fault.get("key", _WHOLE_BODY))
-    param = None if key == _WHOLE_BODY else key
+    # msgspec names the value of a mapping "lexicon[...]".
+    param = None if key == _WHOLE_BODY else key.removesuffix("[...]")
     if message == f"'{_WHOLE_BODY}'":
         return ApiError("invalid_json", "The request body is empty; send a JSON object.")
     if missing := _MISSING.search(message):

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,10 +12,11 @@ import msgspec
 from gateway.errors import ApiError
 from gateway.schemas import SpeechRequest
 from gateway.speakers import Speaker, Speakers
-from gateway.text import foreign_script, has_speech, normalize, sanitize, segment
-from shared.contracts import EngineInfo, JobId, PresetVoice, Segment, SpeechJob, TextBudget
+from gateway.text import Lexicon, LexiconError, PauseError, Reading, foreign_script
+from shared.contracts import EngineInfo, JobId, PresetVoice, Segment, SpeechJob
+from shared.errors import SettingsError
 from shared.formats import FORMATS, AudioFormat
-from shared.settings import DEFAULT_MODEL_ALIAS, Settings
+from shared.settings import DEFAULT_MODEL_ALIAS, BitRateSettings, Settings
 from voices.records import Owner
 
 # Normalising takes some 10 µs a character: longer texts go to a thread, so that no stream waits for them.
@@ -43,27 +45,36 @@ class Draft:
 
 
 class JobMaker:
-    """Checks requests against the settings and the live models."""
+    """Checks requests against the settings and the live models.
+
+    Raises SettingsError for a lexicon in the settings that cannot be used.
+    """
 
     def __init__(self, settings: Settings, models: Models, speakers: Speakers) -> None:
         self._settings = settings
         self._models = models
         self._speakers = speakers
+        try:
+            self._lexicons = (Lexicon(settings.lexicon),) if settings.lexicon else ()
+        except LexiconError as error:
+            raise SettingsError(f"configuration: lexicon: {error}") from error
 
-    async def make(self, request: SpeechRequest, viewer: Owner | None) -> Draft:
+    async def make(self, request: SpeechRequest, viewer: Owner | None, *, lexicons: Sequence[Lexicon] = ()) -> Draft:
         """The job for a request of one who sees the viewer's voices.
 
+        `lexicons` are the caller's own: the request's wins over them, they win over that of the settings.
         Raises ApiError with the parameter that is at fault, DatabaseError when voices cannot be looked up.
         """
         info = self.model(request.model)
         speaker = await self._speakers.of(request, info, viewer)
         response_format = request.response_format or AudioFormat.MP3
         rate_hz = _sample_rate(request, response_format)
+        bit_rate = _bit_rate(request, response_format, rate_hz, self._settings.bit_rates)
         sampling = request.sampling(self._settings.generation)
         if (request.cfg_scale or 0) > 1 and not info.can_guide:
             raise _unsupported("cfg_scale", info)
         language = _language(request, info)
-        segments = await self._segments(request, info, language)
+        segments = await self._segments(request, info, language, lexicons)
         job = SpeechJob(
             id=JobId(secrets.token_hex(12)),
             attempt=1,
@@ -73,6 +84,7 @@ class JobMaker:
             language=language,
             format=response_format,
             sample_rate_hz=rate_hz,
+            bit_rate=bit_rate,
             speed=1.0 if request.speed is None else request.speed,
             seed=secrets.randbits(63) if request.seed is None else request.seed,
             sampling=sampling,
@@ -99,7 +111,9 @@ class JobMaker:
         known = ", ".join(sorted({*live, *self._settings.model_aliases}))
         raise ApiError("model_not_found", f"The model '{name}' does not exist. There are: {known}.", param="model")
 
-    async def _segments(self, request: SpeechRequest, info: EngineInfo, language: str | None) -> tuple[Segment, ...]:
+    async def _segments(
+        self, request: SpeechRequest, info: EngineInfo, language: str | None, lexicons: Sequence[Lexicon]
+    ) -> tuple[Segment, ...]:
         text, limit = request.input, self._settings.limits.max_input_chars
         if len(text) > limit:
             raise ApiError(
@@ -107,11 +121,10 @@ class JobMaker:
                 f"'input' has {len(text)} characters; at most {limit} are accepted.",
                 param="input",
             )
-        arguments = (text, info.text_budget, language, request.normalize is not False)
-        if len(text) <= _INLINE_TEXT_CHARS:
-            segments = speakable_segments(*arguments)
+        if len(text) <= _INLINE_TEXT_CHARS and not request.lexicon:
+            segments = self._read(request, info, language, lexicons)
         else:
-            segments = await asyncio.to_thread(speakable_segments, *arguments)
+            segments = await asyncio.to_thread(self._read, request, info, language, lexicons)
         if not segments:
             raise ApiError("nothing_to_speak", "'input' has nothing that can be spoken.", param="input")
         if request.language is None:
@@ -125,11 +138,34 @@ class JobMaker:
                 )
         return segments
 
-
-def speakable_segments(text: str, budget: TextBudget, language: str | None, expand: bool) -> tuple[Segment, ...]:
-    """Normalise, or only remove what is harmful, then cut; empty when nothing is left to speak."""
-    spoken = normalize(text, language=language) if expand else sanitize(text)
-    return segment(spoken, budget, language=language) if has_speech(spoken) else ()
+    def _read(
+        self, request: SpeechRequest, info: EngineInfo, language: str | None, lexicons: Sequence[Lexicon]
+    ) -> tuple[Segment, ...]:
+        """The segments of the text, () when nothing is left to speak."""
+        limits = self._settings.limits
+        entries = request.lexicon or {}
+        if len(entries) > limits.max_lexicon_entries:
+            raise ApiError(
+                "invalid_value",
+                f"'lexicon' has {len(entries)} entries; at most {limits.max_lexicon_entries} are accepted.",
+                param="lexicon",
+            )
+        try:
+            own = (Lexicon(entries),) if entries else ()
+            reading = Reading(
+                budget=info.text_budget,
+                language=language,
+                expand=request.normalize is not False,
+                lexicons=(*own, *lexicons, *self._lexicons),
+                pauses=self._settings.pauses if request.pauses is None else request.pauses,
+                max_pause_ms=round(1000 * limits.max_pause_s),
+                max_total_pause_ms=round(1000 * limits.max_total_pause_s),
+            )
+            return reading.segments(request.input)
+        except LexiconError as error:
+            raise ApiError("invalid_value", f"'lexicon': {error}", param="lexicon") from error
+        except PauseError as error:
+            raise ApiError("invalid_value", f"'input': {error}", param="input") from error
 
 
 def _sample_rate(request: SpeechRequest, response_format: AudioFormat) -> int:
@@ -144,6 +180,32 @@ def _sample_rate(request: SpeechRequest, response_format: AudioFormat) -> int:
             param="sample_rate",
         )
     return request.sample_rate
+
+
+def _bit_rate(
+    request: SpeechRequest, response_format: AudioFormat, rate_hz: int, defaults: BitRateSettings
+) -> int | None:
+    """What was asked for, else the operator's default as far as the sample rate allows it, else the format's."""
+    if not FORMATS[response_format].bit_rates:
+        if request.bit_rate is None:
+            return None
+        having_one = ", ".join(name.value for name, spec in FORMATS.items() if spec.bit_rates)
+        raise ApiError(
+            "unsupported_parameter",
+            f"{response_format.value} has no 'bit_rate'; these formats have one: {having_one}.",
+            param="bit_rate",
+        )
+    bit_rates = FORMATS[response_format].bit_rates[rate_hz]
+    if request.bit_rate is None:
+        default = defaults.of(response_format)
+        return bit_rates.default if default is None else bit_rates.at_most(default)
+    if request.bit_rate not in bit_rates.allowed:
+        raise ApiError(
+            "unsupported_bit_rate",
+            f"{response_format.value} at {rate_hz} Hz has no bit rate {request.bit_rate}; it has {bit_rates}.",
+            param="bit_rate",
+        )
+    return request.bit_rate
 
 
 def _language(request: SpeechRequest, info: EngineInfo) -> str | None:

@@ -43,9 +43,15 @@ class SpeechRequest(msgspec.Struct, frozen=True, kw_only=True):
     stream_format: StreamFormat | None = "audio"
 
     sample_rate: Annotated[int, Meta(description="In Hz; which rates there are depends on the format.")] | None = None
+    bit_rate: (
+        Annotated[int, Meta(description="In bits per second; which there are depends on format and sample rate.")]
+        | None
+    ) = None
     seed: Annotated[Seed, Meta(description="The same seed and text give the same audio.")] | None = None
     language: Annotated[str, Meta(description="BCP-47 tag of the text, e.g. en.")] | None = None
     normalize: Annotated[bool, Meta(description="Expand numbers, dates, units and the like (English).")] | None = True
+    lexicon: Annotated[dict[str, str], Meta(description="Words, and what is to be said for each.")] | None = None
+    pauses: Annotated[bool, Meta(description="[pause], [pause 500ms] and [pause 1.5s] become silence.")] | None = None
     reference_audio: Annotated[str, Meta(description="A clip to speak like, base64.")] | None = None
 
     temperature: Temperature | None = None

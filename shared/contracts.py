@@ -74,10 +74,15 @@ class EngineInfo(_Wire, frozen=True, kw_only=True):
 
 
 class Segment(_Wire, frozen=True, kw_only=True):
-    """A speakable piece of normalised text and what follows it."""
+    """A speakable piece of normalised text and what follows it.
+
+    `pause_ms`: silence that the text asks for behind it, made by the worker in place of the engine's own pause.
+    With it `text` may be empty: silence alone.
+    """
 
     text: str
     boundary: Boundary
+    pause_ms: Annotated[int, Meta(ge=0)] | None = None
 
 
 class PresetVoice(_Wire, tag="preset", frozen=True, kw_only=True):
@@ -144,7 +149,8 @@ class SpeechJob(_Wire, frozen=True, kw_only=True):
     """One request for speech, ready for a worker.
 
     `seed` is always set (drawn by the gateway when the client gave none), so that every attempt makes the
-    same audio. `deadline`: Unix seconds after which nobody waits. `speed`: 0.25 to 4, pitch kept.
+    same audio. `deadline`: Unix seconds after which nobody waits. `speed`: 0.25 to 4, pitch kept. `bit_rate`:
+    bits per second, one that the format has at that sample rate; None: its default, or it has none.
     """
 
     id: JobId
@@ -159,6 +165,7 @@ class SpeechJob(_Wire, frozen=True, kw_only=True):
     seed: int
     sampling: Sampling
     deadline: float
+    bit_rate: int | None = None
     resume: ResumePoint | None = None
 
 

@@ -15,6 +15,7 @@ _WINDOW_S = 0.05
 """Three periods of the lowest pitch."""
 
 _WORKING_RATE_HZ = 8000
+_SMOOTHED_HZ = 3000.0
 _VOICED = 0.55
 """Correlation of one period with the next: noise stays below 0.4, a clear vowel is above 0.8."""
 
@@ -44,13 +45,14 @@ def pitch_track(
 
 
 def _decimate(samples: NDArray[np.float32], rate_hz: int) -> tuple[NDArray[np.float32], float]:
-    """Keep every k-th sample, of at least 8 kHz: pitch needs no more."""
+    """Smooth, then keep every k-th sample, of at least 8 kHz: pitch needs no more.
+
+    What is above 3 kHz would make the peaks of a high voice so narrow that they fall between two samples.
+    """
+    smoother = np.hanning(2 * round(rate_hz / _SMOOTHED_HZ) + 3)[1:-1]
+    smooth = np.convolve(samples, (smoother / smoother.sum()).astype(np.float32), "full")
     factor = max(rate_hz // _WORKING_RATE_HZ, 1)
-    if factor == 1:
-        return samples, rate_hz
-    smoother = np.hanning(2 * factor + 1)[1:-1]
-    smooth = np.convolve(samples, (smoother / smoother.sum()).astype(np.float32), "same")
-    return smooth[::factor], rate_hz / factor
+    return smooth[len(smoother) // 2 :][: len(samples)][::factor], rate_hz / factor
 
 
 def _pitch_of(frames: NDArray[np.float32], rate_hz: float, lowest_hz: float, highest_hz: float) -> NDArray[np.float32]:

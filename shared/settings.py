@@ -29,6 +29,7 @@ from shared.contracts import (
     UncondMode,
 )
 from shared.errors import SettingsError
+from shared.formats import FORMATS, AudioFormat
 
 ENV_PREFIX = "GEPARD_"
 CONFIG_VARIABLE = "GEPARD_CONFIG"
@@ -95,6 +96,31 @@ class GenerationSettings(_Section, frozen=True, kw_only=True):
     max_ref_seconds: Annotated[float, Meta(ge=0)] | None = 15.0
 
 
+class BitRateSettings(_Section, frozen=True, kw_only=True):
+    """Defaults in bits per second; null: enough for speech without audible loss at the reply's sample rate.
+
+    The value must exist at the format's default sample rate; a reply at another rate that lacks it gets the
+    next lower one.
+    """
+
+    mp3: int | None = None
+    opus: int | None = None
+    webm: int | None = None
+    aac: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value, spec = self.of(AudioFormat(name)), FORMATS[AudioFormat(name)]
+            bit_rates = spec.bit_rates[spec.default_rate_hz]
+            if value is not None and value not in bit_rates.allowed:
+                raise ValueError(f"{name} at {spec.default_rate_hz} Hz has no bit rate {value}; it has {bit_rates}")
+
+    def of(self, audio_format: AudioFormat) -> int | None:
+        """The default of a format; None where none is set."""
+        value: int | None = getattr(self, audio_format.value, None)
+        return value
+
+
 class LimitsSettings(_Section, frozen=True, kw_only=True):
     """Bounds. Everything that can grow has one."""
 
@@ -109,6 +135,9 @@ class LimitsSettings(_Section, frozen=True, kw_only=True):
     max_attempts: Positive = 3
     stream_wait_s: Annotated[float, Meta(ge=0, le=60)] = 10.0
     stream_lease_s: Annotated[float, Meta(ge=1)] = 15.0
+    max_lexicon_entries: Positive = 1000
+    max_pause_s: Seconds = 10.0
+    max_total_pause_s: Seconds = 60.0
 
 
 class ClipsSettings(_Section, frozen=True, kw_only=True):
@@ -141,11 +170,23 @@ class VoicesSettings(_Section, frozen=True, kw_only=True):
 class WorkerSettings(_Section, frozen=True, kw_only=True):
     """One worker process. `capacity` and `threads` null: what the engine advises."""
 
-    engine: Literal["hibari"] = "hibari"
+    engine: Literal["hibari", "gepard"] = "hibari"
     capacity: Positive | None = None
     threads: Positive | None = None
     poll_delay_s: Seconds = 1.0
     drain_s: Annotated[float, Meta(ge=0)] = 30.0
+
+
+class GepardSettings(_Section, frozen=True, kw_only=True):
+    """The engine `gepard`. `checkpoint` and `codec` empty: where `gepard download` puts them; null: by the device."""
+
+    checkpoint: str = ""
+    codec: str = ""
+    starter_clips: str = ""
+    device: str = "auto"
+    dtype: Literal["bfloat16", "float32"] | None = None
+    rope_freq_dtype: Literal["bf16", "fp32"] | None = None
+    rows: Annotated[int, Meta(gt=0, le=1024)] | None = None
 
 
 class LogSettings(_Section, frozen=True, kw_only=True):
@@ -167,15 +208,19 @@ class Settings(_Section, frozen=True, kw_only=True):
     data_dir: str = ""
     model_aliases: dict[str, str] = msgspec.field(default_factory=_openai_model_aliases)
     voice_aliases: dict[str, str] = msgspec.field(default_factory=dict)
+    lexicon: dict[str, str] = msgspec.field(default_factory=dict)
+    pauses: bool = False
     server: ServerSettings = ServerSettings()
     redis: RedisSettings = RedisSettings()
     database: DatabaseSettings = DatabaseSettings()
     auth: AuthSettings = AuthSettings()
     generation: GenerationSettings = GenerationSettings()
+    bit_rates: BitRateSettings = BitRateSettings()
     limits: LimitsSettings = LimitsSettings()
     clips: ClipsSettings = ClipsSettings()
     voices: VoicesSettings = VoicesSettings()
     worker: WorkerSettings = WorkerSettings()
+    gepard: GepardSettings = GepardSettings()
     log: LogSettings = LogSettings()
 
     def data_path(self) -> Path:
@@ -183,6 +228,22 @@ class Settings(_Section, frozen=True, kw_only=True):
         if not self.data_dir:
             return Path(platformdirs.user_data_dir("gepard"))
         return Path(self.data_dir).expanduser().absolute()
+
+    def gepard_checkpoint_path(self) -> Path:
+        """The folder of the Gepard checkpoint."""
+        return _own_path(self.gepard.checkpoint) or self.data_path() / "models" / "gepard"
+
+    def gepard_codec_path(self) -> Path:
+        """The `.nemo` archive of the codec, or a folder with nothing but that one."""
+        return _own_path(self.gepard.codec) or self.data_path() / "models" / "nanocodec"
+
+    def gepard_starter_clips_path(self) -> Path | None:
+        """The operator's folder of starter clips; None: the embedded presets."""
+        return _own_path(self.gepard.starter_clips)
+
+
+def _own_path(path: str) -> Path | None:
+    return Path(path).expanduser().absolute() if path else None
 
 
 def load_settings(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:

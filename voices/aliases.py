@@ -9,30 +9,38 @@ OPENAI_NAMES = (
     "verse",
 )  # fmt: skip
 
-# The OpenAI names on the embedded engine's presets, by the character of the voice they stand for.
-BUILT_IN: Mapping[str, Mapping[str, str]] = {
-    "hibari": {
-        "alloy": "rowan",
-        "ash": "birch",
-        "ballad": "maple",
-        "cedar": "harbor",
-        "coral": "heart",
-        "echo": "flint",
-        "fable": "reed",
-        "marin": "clover",
-        "nova": "linnet",
-        "onyx": "granite",
-        "sage": "willow",
-        "shimmer": "robin",
-        "verse": "walnut",
-    },
+# By the character of the voice they stand for.
+_ON_EMBEDDED_PRESETS: Mapping[str, str] = {
+    "alloy": "rowan",
+    "ash": "birch",
+    "ballad": "maple",
+    "cedar": "harbor",
+    "coral": "heart",
+    "echo": "flint",
+    "fable": "reed",
+    "marin": "clover",
+    "nova": "linnet",
+    "onyx": "granite",
+    "sage": "willow",
+    "shimmer": "robin",
+    "verse": "walnut",
 }
+
+BUILT_IN: Mapping[str, Mapping[str, str]] = {
+    "hibari": _ON_EMBEDDED_PRESETS,
+    # Its starter voices are cloned from those presets and bear their names.
+    "gepard": _ON_EMBEDDED_PRESETS,
+}
+"""Model -> OpenAI name -> preset."""
 
 
 def aliases_of(info: EngineInfo, custom: Mapping[str, str]) -> dict[str, str]:
-    """Alias -> preset name on this engine; the operator's aliases win. Only those that lead somewhere."""
+    """Alias -> preset name on this engine. Only those that lead somewhere.
+
+    The operator's aliases win over everything, a preset's own name over the built-in aliases.
+    """
     presets = {preset.name for preset in info.presets}
-    built_in = BUILT_IN.get(info.model, {})
+    built_in = {alias: target for alias, target in BUILT_IN.get(info.model, {}).items() if alias not in presets}
     merged = {**built_in, **{alias.lower(): target.lower() for alias, target in custom.items()}}
     # An alias may point at another alias: {rachel: nova}.
     resolved = {alias: built_in.get(target, target) for alias, target in merged.items()}

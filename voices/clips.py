@@ -24,13 +24,14 @@ from voices.clip_store import ClipStore
 from voices.intake.flac import from_flac
 from voices.intake.order import CLIP_RATE_HZ, MIN_SPEECH_S, Order, Refused, Report, Taken
 
+_COMMAND = (sys.executable, "-P", "-m", "voices.intake.process")
 _ROOT = Path(__file__).parents[1]
 
-MAX_STORED_S = (MAX_CLIP_BYTES - len(Clip(samples=np.zeros(0, np.float32), rate_hz=CLIP_RATE_HZ).to_bytes())) // (
-    4 * CLIP_RATE_HZ
-)
+_SAMPLE_BYTES = 4  # in Clip.to_bytes
+MAX_STORED_S = MAX_CLIP_BYTES // (_SAMPLE_BYTES * CLIP_RATE_HZ)
 """Whole seconds of a clip that reach a worker through Redis: the longest a clip can be, whatever is configured."""
 
+_MAX_PCM_BYTES = 2 * MAX_STORED_S * CLIP_RATE_HZ
 _MAX_REPORT_BYTES = 2 * MAX_CLIP_BYTES
 
 _FORMATS = "wav, mp3, m4a, aac, ogg, opus, flac or webm"
@@ -131,10 +132,7 @@ def _clip_of(integers: NDArray[np.int16], rate_hz: int) -> Clip:
 async def _run_process(data: bytes, order: Order, timeout_s: float) -> bytes:
     """The process's output, at most one byte more than allowed; empty when it overran its time."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",
-        "-m",
-        "voices.intake.process",
+        *_COMMAND,
         msgspec.json.encode(order).decode(),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -153,14 +151,23 @@ async def _run_process(data: bytes, order: Order, timeout_s: float) -> bytes:
     except TimeoutError:
         output = b""
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        # Reaped even if this task is cancelled: kill works at once.
-        await asyncio.shield(process.wait())
+        # Even if this task is cancelled twice: it takes no time.
+        await asyncio.shield(_end(process))
     if process.returncode != 0:
         log.warning("clip_process_failed", returncode=process.returncode, upload_bytes=len(data))
         return b""
     return output
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill and reap; what is left in the pipe is read, since asyncio closes it at its end only."""
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    if process.stdin is not None:
+        process.stdin.close()
+    while process.stdout is not None and await process.stdout.read(1 << 16):
+        pass
+    await process.wait()
 
 
 async def _converse(data: bytes, stdin: asyncio.StreamWriter | None, stdout: asyncio.StreamReader | None) -> bytes:
@@ -179,21 +186,22 @@ async def _converse(data: bytes, stdin: asyncio.StreamWriter | None, stdout: asy
 
 
 def _read_report(raw: bytes) -> TakenClip:
-    try:
+    report: Report = Refused(code="clip_undecodable")
+    with contextlib.suppress(msgspec.MsgspecError):
         report = _report_decoder.decode(raw)
-    except msgspec.DecodeError:
-        report = Refused(code="clip_undecodable")
     match report:
-        case Refused():
-            raise ClipRefused(report.code, _message(report))
-        case Taken():
+        case Taken(pcm=pcm) if 0 < len(pcm) <= _MAX_PCM_BYTES and len(pcm) % 2 == 0:
             return TakenClip(
-                clip=_clip_of(np.frombuffer(report.pcm, "<i2"), CLIP_RATE_HZ),
+                clip=_clip_of(np.frombuffer(pcm, "<i2"), CLIP_RATE_HZ),
                 flac=report.flac,
                 source_s=report.source_s,
                 start_s=report.start_s,
                 speech_s=report.speech_s,
             )
+        case Refused():
+            raise ClipRefused(report.code, _message(report))
+    # A decoder that has been taken over can say anything.
+    raise ClipRefused("clip_undecodable", _message(Refused(code="clip_undecodable")))
 
 
 def _message(refused: Refused) -> str:

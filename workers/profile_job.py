@@ -7,7 +7,6 @@ import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from shared.broker import keys
 from shared.broker.events import ReplyGone, ReplyWriter
 from shared.contracts import Failed, Profiled, ProfileJob, Started, WorkerId
 from shared.errors import EngineBroken, EngineError, GepardError
@@ -103,9 +102,8 @@ class ProfileService:
                 log.info("profile_job", outcome=outcome, clip=job.sha256)
 
     async def _attempt(self, job: ProfileJob, writer: ReplyWriter) -> str:
-        if time.time() > job.deadline or await self._redis.exists(keys.cancelled(keys.attempt(job.id, job.attempt))):
+        if time.time() > job.deadline or not await writer.begin(Started(worker=self._worker)):
             return "unwanted"
-        await writer.write(Started(worker=self._worker))
         try:
             profile = await self._profiles.get(job.sha256)
         except ClipGone:

@@ -10,11 +10,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import numpy as np
 import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from shared.broker import keys
 from shared.broker.events import ClientTooSlow, ReplyGone, ReplyWriter
 from shared.contracts import Audio, Done, Failed, PresetVoice, SpeechJob, Started, Timings, Usage, WorkerId
 from shared.errors import EngineBroken, EngineError
@@ -60,6 +60,10 @@ class EventRamp:
             self._size = min(2 * self._size, self._largest)
 
 
+class _Silence(PcmChunk):
+    """A pause that the text asks for: it is as long at any speed."""
+
+
 @dataclass(slots=True)
 class _Progress:
     """What one attempt has done so far; times are `time.perf_counter` seconds."""
@@ -76,7 +80,7 @@ class _Progress:
     runaways: int = 0
 
     def add(self, chunk: PcmChunk) -> None:
-        if self.engine_first is None:
+        if self.engine_first is None and chunk.frames:
             self.engine_first = time.perf_counter()
         self.num_samples += len(chunk.samples)
         self.frames += chunk.frames
@@ -167,11 +171,9 @@ class SpeechService:
 
     async def _attempt(self, job: SpeechJob, writer: ReplyWriter, progress: _Progress) -> str:
         """Speak and report; returns the outcome for the log."""
-        attempt_id = keys.attempt(job.id, job.attempt)
-        if time.time() > job.deadline or await self._redis.exists(keys.cancelled(attempt_id)):
+        if time.time() > job.deadline or not await writer.begin(Started(worker=self._worker)):
             return "unwanted"
         try:
-            await writer.write(Started(worker=self._worker))
             await self._speak(job, writer, progress)
         except ReplyGone:
             return "reader_gone"
@@ -208,6 +210,7 @@ class SpeechService:
             audio_format=job.format,
             sample_rate_hz=job.sample_rate_hz,
             speed=job.speed,
+            bit_rate=job.bit_rate,
         )
         ramp = EventRamp(rate_hz)
         shares = ResumeShares(job.resume.state if job.resume is not None else b"")
@@ -220,10 +223,11 @@ class SpeechService:
             async for segment, chunk in chunks:
                 progress.add(chunk)
                 shares.add(segment, chunk.resume)
+                feed = chain.feed_unstretched if isinstance(chunk, _Silence) else chain.feed
                 for piece in ramp.cut(chunk.samples):
-                    packets = await loop.run_in_executor(self._encoders, chain.feed, piece)
+                    packets = await loop.run_in_executor(self._encoders, feed, piece)
                     await self._send(job, writer, progress, packets, shares)
-        if progress.num_samples == 0:
+        if progress.frames == 0:
             await self._fail(writer, "nothing_to_speak", "the model found nothing to speak in the input")
             return
         packets = await loop.run_in_executor(self._encoders, chain.finish)
@@ -257,19 +261,38 @@ class SpeechService:
 async def _chunks(
     engine: Engine, job: SpeechJob, speaker: Speaker, shares: ResumeShares
 ) -> AsyncGenerator[tuple[int, PcmChunk], None]:
-    """The PCM of all segments, in order, with the segment's index."""
+    """The PCM of all segments, in order, and of the silence the text asks for; each with its segment's index."""
     for index, segment in enumerate(job.segments):
-        request = SynthesisRequest(
-            segment=segment,
-            voice=speaker,
-            language=job.language,
-            seed=segment_seed(job.seed, index),
-            sampling=job.sampling,
-            resume=shares.of(index),
-        )
-        async with aclosing(engine.synthesize(request)) as chunks:
-            async for chunk in chunks:
-                yield index, chunk
+        if segment.text:
+            async with aclosing(_speech(engine, job, speaker, index, shares.of(index))) as chunks:
+                async for chunk in chunks:
+                    yield index, chunk
+        for silence in _silence(segment.pause_ms or 0, engine.info.sample_rate_hz):
+            yield index, silence
+
+
+async def _speech(
+    engine: Engine, job: SpeechJob, speaker: Speaker, index: int, resume: bytes
+) -> AsyncGenerator[PcmChunk, None]:
+    """The PCM of one segment."""
+    request = SynthesisRequest(
+        segment=job.segments[index],
+        voice=speaker,
+        language=job.language,
+        seed=segment_seed(job.seed, index),
+        sampling=job.sampling,
+        resume=resume,
+    )
+    async with aclosing(engine.synthesize(request)) as chunks:
+        async for chunk in chunks:
+            yield chunk
+
+
+def _silence(pause_ms: int, rate_hz: int) -> Iterator[_Silence]:
+    """Silence of `pause_ms`, in chunks of at most 1 s: it waits in memory for a slow client."""
+    num_samples = round(pause_ms / 1000 * rate_hz)
+    for start in range(0, num_samples, rate_hz):
+        yield _Silence(samples=np.zeros(min(rate_hz, num_samples - start), np.float32), frames=0)
 
 
 async def _first_then_prefetched(source: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:

@@ -18,7 +18,8 @@ _TABLE_RULE = re.compile(r"[ |:+=-]{3,}+$")
 _QUOTE = re.compile(r"(?:[ ]{0,3}>(?=[ >]|[^\W0-9]|$)[ ]?)++")
 _HEADING = re.compile(r"[ ]{0,3}#{1,6}[ ]+(?!of\b)")
 _BULLET = re.compile(r"[ ]*+[-*+•◦‣▪●○·–—][ ]+(?:\[[ xX]\][ ]+)?")
-_NUMBERED = re.compile(r"[ ]*+(?P<number>[0-9]{1,3})[.)][ ]+(?=\S)")
+_NUMBERED = re.compile(r"[ ]*+\(?(?P<number>[0-9]{1,3})[.)][ ]+(?=\S)")
+_LETTERED = re.compile(r"[ ]*+\(?(?P<letter>[a-h])\)[ ]+(?=\S)")
 _PIPES = re.compile(r"[ ]*\|[ |]*")
 
 _ENDS_OPEN = regex.compile(r"""[\p{L}\p{M}\p{N}%°€£$)\]"'»”’]$""")
@@ -74,6 +75,8 @@ def _read_line(line: str, *, alone: bool) -> _Line:
     elif not alone and (numbered := _NUMBERED.match(line)):
         # "1. Eggs" would end a sentence after the number.
         line, kind = f"{numbered['number']}, {line[numbered.end() :]}", "item"
+    elif not alone and (lettered := _LETTERED.match(line)):
+        line, kind = f"{lettered['letter'].upper()}, {line[lettered.end() :]}", "item"
     if line.count("|") > 1:
         line, kind = _PIPES.sub(", ", line.strip(" |")), "item"
     line = line.strip()

@@ -10,7 +10,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from shared.broker import keys
-from shared.contracts import Audio, Event, Job, Started
+from shared.contracts import Audio, Done, Event, Failed, Job, Profiled, Started
 from shared.errors import ReplyGap
 
 _FIELD = b"e"
@@ -34,20 +34,38 @@ class ReplyWriter:
     def __init__(self, redis: Redis, job: Job, *, ttl_s: int, max_bytes: int) -> None:
         self._redis = redis
         self._key = keys.reply(job.id, job.attempt)
+        self._cancelled_key = keys.cancelled(keys.attempt(job.id, job.attempt))
         self._ttl_s = ttl_s
         self._max_bytes = max_bytes
         self._sizes: deque[int] = deque()
 
-    async def write(self, event: Event) -> None:
-        """Append an event and renew the key's life.
+    async def begin(self, event: Started) -> bool:
+        """Create the stream with its first event; False, and no stream, when the attempt was cancelled.
 
-        Only `started` creates the stream: a write after the reader deleted it must not bring it back, it
-        raises ReplyGone. Raises ClientTooSlow when the unread events together exceed `max_bytes`; this one
-        is written all the same.
+        The mark is looked at after the stream is there, in the same round trip: a cancel that comes later
+        deletes the stream itself.
         """
         payload = _encoder.encode(event)
         async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.xadd(self._key, {_FIELD: payload}, nomkstream=not isinstance(event, Started))
+            pipe.xadd(self._key, {_FIELD: payload})
+            pipe.expire(self._key, self._ttl_s)
+            pipe.exists(self._cancelled_key)
+            _, _, cancelled = await pipe.execute()
+        if cancelled:
+            await self._redis.delete(self._key)
+            return False
+        self._sizes.append(len(payload))
+        return True
+
+    async def write(self, event: Audio | Done | Failed | Profiled) -> None:
+        """Append an event and renew the key's life.
+
+        A write after the reader deleted the stream must not bring it back, it raises ReplyGone. Raises
+        ClientTooSlow when the unread events together exceed `max_bytes`; this one is written all the same.
+        """
+        payload = _encoder.encode(event)
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.xadd(self._key, {_FIELD: payload}, nomkstream=True)
             pipe.expire(self._key, self._ttl_s)
             pipe.xlen(self._key)
             entry, _, unread = await pipe.execute()

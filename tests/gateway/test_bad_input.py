@@ -61,10 +61,57 @@ REFUSED = {
         body(response_format="opus", sample_rate=44100), 400, "unsupported_sample_rate", "sample_rate",
     ),
     "sample rate 1": (body(sample_rate=1), 400, "unsupported_sample_rate", "sample_rate"),
+    "sample rate word": (body(sample_rate="24k"), 400, "invalid_type", "sample_rate"),
+    "mu-law at 16 kHz": (
+        body(response_format="ulaw", sample_rate=16000), 400, "unsupported_sample_rate", "sample_rate",
+    ),
+    "A-law at 48 kHz": (
+        body(response_format="alaw", sample_rate=48000), 400, "unsupported_sample_rate", "sample_rate",
+    ),
+    "webm at 22.05 kHz": (
+        body(response_format="webm", sample_rate=22050), 400, "unsupported_sample_rate", "sample_rate",
+    ),
+    "bit rate word": (body(response_format="mp3", bit_rate="64k"), 400, "invalid_type", "bit_rate"),
+    "bit rate 0": (body(response_format="mp3", bit_rate=0), 400, "unsupported_bit_rate", "bit_rate"),
+    "bit rate in kbit": (body(response_format="mp3", bit_rate=64), 400, "unsupported_bit_rate", "bit_rate"),
+    "mp3 between bit rates": (body(response_format="mp3", bit_rate=65000), 400, "unsupported_bit_rate", "bit_rate"),
+    "mp3 beyond MPEG-2": (body(response_format="mp3", bit_rate=192000), 400, "unsupported_bit_rate", "bit_rate"),
+    "mp3 below MPEG-1": (
+        body(response_format="mp3", sample_rate=48000, bit_rate=24000), 400, "unsupported_bit_rate", "bit_rate",
+    ),
+    "mp3 beyond LAME's MPEG-2.5": (
+        body(response_format="mp3", sample_rate=8000, bit_rate=80000), 400, "unsupported_bit_rate", "bit_rate",
+    ),
+    "opus too low": (body(response_format="opus", bit_rate=5999), 400, "unsupported_bit_rate", "bit_rate"),
+    "opus too high": (body(response_format="opus", bit_rate=256001), 400, "unsupported_bit_rate", "bit_rate"),
+    "webm beyond measure": (body(response_format="webm", bit_rate=10**30), 400, "unsupported_bit_rate", "bit_rate"),
+    "aac beyond its frames": (
+        body(response_format="aac", sample_rate=8000, bit_rate=48001), 400, "unsupported_bit_rate", "bit_rate",
+    ),
+    "pcm with bit rate": (body(response_format="pcm", bit_rate=64000), 400, "unsupported_parameter", "bit_rate"),
+    "flac with bit rate": (body(response_format="flac", bit_rate=64000), 400, "unsupported_parameter", "bit_rate"),
+    "mu-law with bit rate": (body(response_format="ulaw", bit_rate=64000), 400, "unsupported_parameter", "bit_rate"),
     "seed word": (body(seed="x"), 400, "invalid_type", "seed"),
     "seed beyond 64 bits": (body(seed=2**63), 400, "invalid_value", "seed"),
     "temperature 3": (body(temperature=3), 400, "invalid_value", "temperature"),
     "unknown guidance mode": (body(cfg_uncond_mode="x"), 400, "invalid_value", "cfg_uncond_mode"),
+    "pauses only": (body(input="[pause 1s] ... [pause]", pauses=True), 400, "nothing_to_speak", "input"),
+    "long pause": (body(input="a [pause 11s] b", pauses=True), 400, "invalid_value", "input"),
+    "many pauses": (body(input="a [pause 9s] b" * 9, pauses=True), 400, "invalid_value", "input"),
+    "pauses word": (body(pauses="yes"), 400, "invalid_type", "pauses"),
+    "lexicon list": (body(lexicon=["a"]), 400, "invalid_type", "lexicon"),
+    "lexicon of numbers": (body(lexicon={"a": 1}), 400, "invalid_type", "lexicon"),
+    "lexicon with an empty word": (body(lexicon={"": "a"}), 400, "invalid_value", "lexicon"),
+    "lexicon with a sign": (body(lexicon={"!": "a"}), 400, "invalid_value", "lexicon"),
+    "lexicon with a long word": (body(lexicon={"a" * 101: "a"}), 400, "invalid_value", "lexicon"),
+    "lexicon with a long replacement": (body(lexicon={"a": "a" * 201}), 400, "invalid_value", "lexicon"),
+    "1001 words in the lexicon": (
+        body(lexicon={f"w{index}": "a" for index in range(1001)}), 400, "invalid_value", "lexicon",
+    ),
+    "lexicon that makes a book": (
+        body(input="a " * 2000, lexicon={"a": "word " * 40}), 400, "invalid_value", "lexicon",
+    ),
+    "lexicon that leaves nothing": (body(input="abc", lexicon={"abc": ""}), 400, "nothing_to_speak", "input"),
     "guidance": (body(cfg_scale=2.0), 400, "unsupported_parameter", "cfg_scale"),
     "reference": (body(reference_audio="UklGRg=="), 400, "unsupported_parameter", "reference_audio"),
 }  # fmt: skip
@@ -96,8 +143,11 @@ ACCEPTED = {
     "unknown fields": body(stream=True, user="me", lang_code="a", extra={"x": 1}),
     "nulls": body(
         speed=None, response_format=None, stream_format=None, seed=None, language=None, normalize=None,
-        instructions=None, sample_rate=None, temperature=None,
+        instructions=None, sample_rate=None, bit_rate=None, temperature=None,
     ),
+    "lowest bit rate": body(response_format="opus", bit_rate=6000),
+    "highest bit rate": body(response_format="mp3", sample_rate=44100, bit_rate=320000),
+    "the only rate": body(response_format="ulaw", sample_rate=8000),
     "instructions": body(instructions="None"),
     "voice in capitals": body(voice="LOW"),
     "voice object": body(voice={"id": "low"}),
@@ -105,6 +155,9 @@ ACCEPTED = {
     "language auto": body(language="auto"),
     "guidance off": body(cfg_scale=1.0),
     "whole number as speed": body(speed=2),
+    "lexicon and pauses null": body(lexicon=None, pauses=None),
+    "lexicon of nothing": body(lexicon={}),
+    "1000 words in the lexicon": body(lexicon={f"w{index}": "a" for index in range(1000)}),
     "negative seed": body(seed=-1),
 }  # fmt: skip
 
@@ -141,7 +194,12 @@ async def test_messages_name_what_exists(shared_client):
     assert "low" in await message(voice="x")
     assert "tts-1" in await message(model="x")
     assert "flac" in await message(response_format="x")
+    assert "webm, ulaw, alaw" in await message(response_format="x")
     assert "24000" in await message(response_format="opus", sample_rate=44100)
+    assert "160000" in await message(response_format="mp3", bit_rate=1)
+    assert "40000, 48000, 56000, 64000." in await message(response_format="mp3", sample_rate=8000, bit_rate=1)
+    assert "16000 to 144000" in await message(response_format="aac", bit_rate=1)
+    assert "mp3, opus, webm, aac" in await message(response_format="wav", bit_rate=64000)
 
 
 OTHER = {

@@ -58,20 +58,29 @@ async def read_to_the_end(body) -> None:
         pass
 
 
-async def whole_reply(settings) -> bytes:
+async def whole_reply(settings, request) -> bytes:
     async with running_stack(settings, ToneEngine()) as stack, stack.client() as client:
-        return (await client.post("/v1/audio/speech", json=REQUEST)).content
+        return (await client.post("/v1/audio/speech", json=request)).content
 
 
-@pytest.mark.parametrize("how", ["kill", "stop"])
-async def test_a_reply_whose_worker_goes_is_finished_by_another_and_stays_one_stream(settings, how):
-    expected = await whole_reply(settings)
+@pytest.mark.parametrize(
+    ("how", "changes"),
+    [
+        ("kill", {}),
+        ("stop", {}),
+        ("kill", {"response_format": "webm", "bit_rate": 24000}),
+    ],
+    ids=["killed", "stopped", "webm at a bit rate"],
+)
+async def test_a_reply_whose_worker_goes_is_finished_by_another_and_stays_one_stream(settings, how, changes):
+    request = {**REQUEST, **changes}
+    expected = await whole_reply(settings, request)
     settings = replace(settings, worker=replace(settings.worker, drain_s=0))
     first, second = [ToneEngine(step=lambda request, index: asyncio.sleep(0.02)) for _ in range(2)]
     async with (
         running_stack(settings, first) as stack,
         stack.client() as client,
-        client.stream("POST", "/v1/audio/speech", json=REQUEST) as response,
+        client.stream("POST", "/v1/audio/speech", json=request) as response,
     ):
         body = response.aiter_raw()
         received = await anext(body)

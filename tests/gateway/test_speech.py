@@ -105,6 +105,27 @@ async def test_normalisation_can_be_switched_off(shared_client, shared_stack):
         assert spoken in shared_stack.engine.requests[-1].segment.text
 
 
+async def test_words_are_said_as_the_lexicon_of_the_request_says(shared_client, shared_stack):
+    await speak(shared_client, input="The Gepard runs.", lexicon={"Gepard": "gay part"})
+    assert shared_stack.engine.requests[-1].segment.text == "The gay part runs."
+
+
+async def test_a_pause_is_silence_of_its_length(shared_client, shared_stack):
+    """The tone engine speaks 50 ms for each of these texts."""
+    response = await speak(shared_client, input="Hello. [pause 700ms] Bye.", pauses=True, response_format="pcm")
+    samples = np.frombuffer(response.content, "<i2")
+    assert [request.segment.text for request in shared_stack.engine.requests[-2:]] == ["Hello.", "Bye."]
+    assert len(samples) == 1200 + 16800 + 1200
+    assert not samples[1200:-1200].any()
+    assert all(np.abs(part).max() > 1000 for part in (samples[:1200], samples[-1200:]))
+
+
+@pytest.mark.parametrize("pauses", [False, None])
+async def test_a_pause_is_text_unless_it_is_asked_for(shared_client, shared_stack, pauses):
+    await speak(shared_client, input="Hello. [pause 700ms] Bye.", pauses=pauses)
+    assert "pause seven hundred" in shared_stack.engine.requests[-1].segment.text
+
+
 async def test_invisible_characters_change_nothing(shared_client):
     """O2: https://github.com/ken107/read-aloud/issues/425"""
     plain = "The general prerequisites are simple, said Anna."

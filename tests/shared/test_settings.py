@@ -16,6 +16,8 @@ VARIABLES: dict[str, tuple[str, Any]] = {
     "GEPARD_DATA_DIR": ("/data", "/data"),
     "GEPARD_MODEL_ALIASES": ("{tts-1: tone}", {"tts-1": "tone"}),
     "GEPARD_VOICE_ALIASES": ('{"rachel": "alto"}', {"rachel": "alto"}),
+    "GEPARD_LEXICON": ("{Gepard: gay part}", {"Gepard": "gay part"}),
+    "GEPARD_PAUSES": ("true", True),
     "GEPARD_SERVER_HOST": ("::", "::"),
     "GEPARD_SERVER_PORT": ("9000", 9000),
     "GEPARD_SERVER_ALLOW_REMOTE": ("true", True),
@@ -33,6 +35,10 @@ VARIABLES: dict[str, tuple[str, Any]] = {
     "GEPARD_GENERATION_MAX_FRAMES": ("500", 500),
     "GEPARD_GENERATION_FORCE_STOP_FRAMES": ("400", 400),
     "GEPARD_GENERATION_MAX_REF_SECONDS": ("null", None),
+    "GEPARD_BIT_RATES_MP3": ("128000", 128000),
+    "GEPARD_BIT_RATES_OPUS": ("24000", 24000),
+    "GEPARD_BIT_RATES_WEBM": ("64000", 64000),
+    "GEPARD_BIT_RATES_AAC": ("96000", 96000),
     "GEPARD_LIMITS_MAX_INPUT_CHARS": ("100", 100),
     "GEPARD_LIMITS_MAX_BODY_BYTES": ("1000", 1000),
     "GEPARD_LIMITS_MAX_PENDING": ("5", 5),
@@ -42,6 +48,19 @@ VARIABLES: dict[str, tuple[str, Any]] = {
     "GEPARD_LIMITS_CLIENT_STALL_TIMEOUT_S": ("3", 3.0),
     "GEPARD_LIMITS_REQUEST_TIMEOUT_S": ("4", 4.0),
     "GEPARD_LIMITS_MAX_ATTEMPTS": ("2", 2),
+    "GEPARD_LIMITS_MAX_LEXICON_ENTRIES": ("20", 20),
+    "GEPARD_LIMITS_MAX_PAUSE_S": ("2", 2.0),
+    "GEPARD_LIMITS_MAX_TOTAL_PAUSE_S": ("20.5", 20.5),
+    "GEPARD_CLIPS_MAX_UPLOAD_BYTES": ("5000", 5000),
+    "GEPARD_CLIPS_MAX_DECODED_S": ("60", 60.0),
+    "GEPARD_CLIPS_DECODE_TIMEOUT_S": ("7.5", 7.5),
+    "GEPARD_CLIPS_DECODE_MEMORY_BYTES": ("1073741824", 1073741824),
+    "GEPARD_CLIPS_MAX_DECODERS": ("4", 4),
+    "GEPARD_CLIPS_MAX_WAITING": ("16", 16),
+    "GEPARD_CLIPS_S3_BUCKET": ("voices", "voices"),
+    "GEPARD_CLIPS_S3_PREFIX": ("clips/", "clips/"),
+    "GEPARD_CLIPS_S3_ENDPOINT": ("http://store:9000", "http://store:9000"),
+    "GEPARD_CLIPS_S3_REGION": ("eu-central-1", "eu-central-1"),
     "GEPARD_WORKER_CAPACITY": ("6", 6),
     "GEPARD_WORKER_THREADS": ("2", 2),
     "GEPARD_WORKER_POLL_DELAY_S": ("0.2", 0.2),
@@ -71,7 +90,8 @@ def test_the_shipped_configuration_says_what_is_built_in():
 
 def test_the_shipped_configuration_mentions_every_key():
     values = yaml.safe_load(CONFIG.read_text())
-    written = {(key,) for key, value in values.items() if not isinstance(value, dict) or key.endswith("_aliases")}
+    mappings = {"model_aliases", "voice_aliases", "lexicon"}
+    written = {(key,) for key, value in values.items() if not isinstance(value, dict) or key in mappings}
     written |= {(key, inner) for key, value in values.items() if (key,) not in written for inner in value}
     assert written == set(environment_variables().values())
 
@@ -130,6 +150,7 @@ def test_an_empty_file_is_the_defaults(text: str, config: Path):
         pytest.param("server: {port: many}", "server.port: expected `int`, got `str`", id="type"),
         pytest.param("server: {port: 70000}", "server.port: expected `int` <= 65535", id="range"),
         pytest.param("worker: {engine: other}", "worker.engine: invalid enum value 'other'", id="choice"),
+        pytest.param("bit_rates: {mp3: 65000}", "mp3 at 24000 Hz has no bit rate 65000; it has 8000", id="bit rate"),
         pytest.param("model_aliases: [a]", "model_aliases: expected `object`, got `array`", id="mapping"),
         pytest.param("default_voice: no", "default_voice: expected `str`, got `bool`", id="YAML's no"),
         pytest.param("server:", "server is a section with keys of its own (host, port", id="section without keys"),

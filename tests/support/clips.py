@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import av
 import numpy as np
+from av.stream import Disposition
 from numpy.typing import NDArray
 
 from shared.formats import wav_header
@@ -50,10 +51,11 @@ def coded(
     rate_hz: int = RATE_HZ,
     layout: str = "mono",
     picture: bytes | None = None,
+    video: bool = False,
     options: dict[str, str] | None = None,
     codec_options: dict[str, str] | None = None,
 ) -> bytes:
-    """Any format that FFmpeg writes. `picture`: a PNG attached as the cover."""
+    """Any format that FFmpeg writes. `picture`: a PNG attached as the cover. `video`: moving pictures beside it."""
     sink = io.BytesIO()
     with av.open(sink, "w", format=container, container_options=options or {}) as output:
         stream = output.add_stream(codec, rate=rate_hz, layout=layout, options=codec_options or {})
@@ -62,8 +64,13 @@ def coded(
             cover = output.add_stream("png", rate=1)
             cover.width = cover.height = 16
             cover.pix_fmt = "rgb24"
-            cover.disposition = av.stream.Disposition.attached_pic
+            cover.disposition = Disposition.attached_pic
+        film = output.add_stream("mpeg4", rate=10) if video else None
         output.start_encoding()
+        if film is not None:
+            for number in range(10):
+                output.mux(film.encode(_video_frame(film, number)))
+            output.mux(film.encode(None))
         if cover is not None:
             packet = av.Packet(picture)
             packet.stream, packet.pts, packet.dts, packet.is_keyframe = cover, 0, 0, True
@@ -75,6 +82,12 @@ def coded(
             output.mux(stream.encode(part))
         output.mux(stream.encode(None))
     return sink.getvalue()
+
+
+def _video_frame(stream: av.VideoStream, number: int) -> av.VideoFrame:
+    frame = av.VideoFrame(stream.width, stream.height, "yuv420p")
+    frame.pts, frame.time_base = number, Fraction(1, 10)
+    return frame
 
 
 def png(width: int, height: int, *, broken: bool = False) -> bytes:
@@ -95,3 +108,21 @@ def png(width: int, height: int, *, broken: bool = False) -> bytes:
 def float_wav(samples: NDArray[np.float32], rate_hz: int = RATE_HZ) -> bytes:
     """32-bit float wav."""
     return wav_of(samples.astype("<f4").tobytes(), rate_hz, bits=32, kind=3)
+
+
+def endless_opus(seconds: int) -> bytes:
+    """Silence in Ogg Opus, coded once and repeated: two hours are 1.2 MB."""
+    source = av.open(io.BytesIO(coded(np.zeros(48000, np.float32), "ogg", "libopus", rate_hz=48000)))
+    packet_s = 0.02
+    silence = bytes(next(packet for packet in source.demux(audio=0) if packet.pts))
+    sink = io.BytesIO()
+    with av.open(sink, "w", format="ogg") as output:
+        stream = output.add_stream_from_template(source.streams.audio[0])
+        for number in range(round(seconds / packet_s)):
+            packet = av.Packet(silence)
+            packet.stream, packet.time_base = stream, Fraction(1, 48000)
+            packet.pts = packet.dts = round(number * packet_s * 48000)
+            packet.duration = round(packet_s * 48000)
+            output.mux(packet)
+    source.close()
+    return sink.getvalue()

@@ -4,6 +4,7 @@ import asyncio
 import statistics
 import time
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -11,7 +12,7 @@ from shared.broker import keys
 from shared.contracts import Audio, Done, Failed, ResumePoint, Segment, Started
 from shared.errors import EngineBroken, EngineError
 from shared.settings import WorkerSettings
-from tests.support.engines import ToneEngine, engine_info
+from tests.support.engines import ToneEngine, engine_info, tone
 from tests.support.jobs import speech_job
 from tests.support.waiting import eventually
 from tests.support.workers import Asker, audio_of, running_worker
@@ -258,6 +259,49 @@ async def test_long_text_is_one_reply_of_all_segments_in_order(asker, settings):
     assert len(audio_of(events)) == 6 * 1200 * 2
     assert [request.segment.text for request in engine.requests] == ["ab", "cd", "ef"]
     assert len({request.seed for request in engine.requests}) == 3
+
+
+async def test_a_pause_is_silence_of_exactly_its_length(asker, settings):
+    """Before, between and behind speech; the tone engine makes 1200 samples a character and no pauses."""
+    segments = (
+        Segment(text="", boundary="sentence", pause_ms=250),
+        Segment(text="ab", boundary="sentence", pause_ms=1500),
+        Segment(text="c", boundary="sentence", pause_ms=0),
+        Segment(text="d", boundary="end", pause_ms=40),
+    )
+    engine = ToneEngine()
+    async with running_worker(engine, settings):
+        events = await asker.ask(speech_job("a", segments=segments))
+    samples = np.frombuffer(audio_of(events), "<i2")
+    assert [request.segment.text for request in engine.requests] == ["ab", "c", "d"]
+    first, second, third = [
+        np.concatenate([tone(request, index) for index in range(len(request.segment.text))])
+        for request in engine.requests
+    ]
+    silence = {pause_ms: np.zeros(24 * pause_ms, np.float32) for pause_ms in (250, 1500, 40)}
+    expected = np.concatenate([silence[250], first, silence[1500], second, third, silence[40]])
+    assert len(samples) == len(expected)
+    assert not samples[expected == 0].any()
+    assert np.abs(samples / 32767 - expected).max() < 1e-4
+    assert (events[-1].usage.input_tokens, events[-1].usage.output_tokens) == (4, 20)
+
+
+@pytest.mark.parametrize("speed", [0.25, 0.5, 1.5, 4.0])
+async def test_a_pause_is_silence_of_exactly_its_length_at_any_speed(asker, settings, speed):
+    segments = (Segment(text="abcd", boundary="sentence", pause_ms=1000), Segment(text="abcd", boundary="end"))
+    async with running_worker(ToneEngine(), settings):
+        samples = np.frombuffer(audio_of(await asker.ask(speech_job("a", segments=segments, speed=speed))), "<i2")
+    speech, window = round(4800 / speed), 600
+    assert len(samples) == speech + 24000 + speech
+    assert not samples[speech:-speech].any()
+    assert np.abs(samples[:speech][-window:]).max() > 1000
+    assert np.abs(samples[-speech:][:window]).max() > 1000
+
+
+async def test_pauses_without_speech_are_nothing_to_speak(asker, settings):
+    segments = (Segment(text="", boundary="end", pause_ms=100),)
+    async with running_worker(ToneEngine(), settings):
+        assert (await asker.ask(speech_job("a", segments=segments)))[-1].code == "nothing_to_speak"
 
 
 async def test_a_job_past_its_deadline_is_dropped(asker, settings):

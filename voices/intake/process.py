@@ -5,6 +5,7 @@ clip it gives up what it no longer needs: memory and time are bounded, no file c
 can be made.
 """
 
+import os
 import resource
 import sys
 
@@ -16,6 +17,8 @@ from voices.intake.decode import NotAudio, TooLong, decode
 from voices.intake.flac import to_flac
 from voices.intake.order import CLIP_RATE_HZ, Order, Refused, Report, Taken
 from voices.intake.window import best_window
+
+_NICENESS = 10
 
 
 def main() -> None:
@@ -42,7 +45,8 @@ def take_in(data: bytes, order: Order) -> Report:
     source_samples = len(samples)
     found = activity(samples)
     start_samples = 0
-    num_frames = int(min(order.max_s or order.max_stored_s, order.max_stored_s) * CLIP_RATE_HZ) // FRAME_SAMPLES
+    max_s = min(order.max_s or order.max_stored_s, order.max_stored_s)
+    num_frames = max(int(max_s * CLIP_RATE_HZ) // FRAME_SAMPLES, 1)
     if source_samples > num_frames * FRAME_SAMPLES:
         if order.max_s is None:
             return Refused(code="clip_too_long", seconds=order.max_stored_s)
@@ -63,6 +67,8 @@ def take_in(data: bytes, order: Order) -> Report:
 
 
 def _give_up_rights(order: Order) -> None:
+    # Speech that is being made comes first.
+    os.nice(_NICENESS)
     for limit, value in (
         (resource.RLIMIT_AS, order.max_memory_bytes),
         (resource.RLIMIT_CPU, order.max_cpu_s),

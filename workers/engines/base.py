@@ -101,7 +101,7 @@ class Engine(Protocol):
         ...
 
     def synthesize(self, request: SynthesisRequest) -> AsyncGenerator[PcmChunk, None]:
-        """Speak one segment, pause after it included; never blocks the event loop.
+        """Speak one segment, pause after it included unless it has a `pause_ms`; never blocks the event loop.
 
         Cancelling or closing the iterator frees everything within one step. Text in which the engine finds
         nothing to speak gives no chunk. Raises shared.errors.EngineError when the model fails.

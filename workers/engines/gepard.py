@@ -185,7 +185,7 @@ def _load(options: GepardOptions, clips: Path) -> _Loaded:
         model_revision=checkpoint.revision,
         compressor_revision=compressor_revision(archive),
     )
-    starters = find_starters(clips, _describe)
+    starters = find_starters(clips, _describe if options.starter_clips is None else _describe_own)
     profiles = profiles_of(starters, maker, options.cache / "profiles")
     capacity = options.capacity or (_CPU_CAPACITY if is_cpu else _CUDA_CAPACITY)
     generator = FrameGenerator(
@@ -236,5 +236,10 @@ def _check_codec(config: GepardConfig, folder: Path) -> None:
 
 
 def _describe(name: str) -> str:
-    preset = next((preset for preset in EMBEDDED_PRESETS if preset.name == name), None)
-    return "Cloned from a clip" if preset is None else f"{preset.description}; cloned from the embedded voice"
+    """What is said of a clone of an embedded preset."""
+    described = {preset.name: preset.description for preset in EMBEDDED_PRESETS}
+    return f"{described.get(name, name)}; cloned from the embedded voice"
+
+
+def _describe_own(name: str) -> str:
+    return f"Cloned from the clip {name}"

@@ -89,6 +89,8 @@ class StepLoop:
         self._streams: dict[StreamId, _Stream] = {}
         self._thread = threading.Thread(target=self._run, name="gepard-steps", daemon=True)
         self._broken: EngineBroken | None = None
+        self.num_steps = 0
+        """Steps taken so far."""
 
     @property
     def num_streams(self) -> int:
@@ -133,8 +135,8 @@ class StepLoop:
             except Exception as error:  # noqa: BLE001 - the seam to foreign code
                 self._fail(error)
         for stream in list(self._streams.values()):
-            stream.deliver(EngineError("the engine was stopped"))
             self._leave(stream)
+            stream.deliver(EngineError("the engine was stopped"))
 
     def _obey(self) -> bool:
         """Run what was posted; waits for something to do when no stream runs. False: stop."""
@@ -173,6 +175,7 @@ class StepLoop:
             self._codec.leave(stream.slot)
 
     def _step(self) -> None:
+        self.num_steps += 1
         for step in self._generator.step():
             stream = self._streams[step.stream]
             if step.codes is not None:
@@ -182,8 +185,9 @@ class StepLoop:
             for num_frames, streams in due.items():
                 self._decode(streams, num_frames)
         for stream in [stream for stream in self._streams.values() if stream.finished is not None]:
-            stream.deliver(Spoken(samples=np.zeros(0, np.float32), codes=b"", num_frames=0, finished=stream.finished))
+            # First its place, then the news: whoever hears of the end can have it.
             self._leave(stream)
+            stream.deliver(Spoken(samples=np.zeros(0, np.float32), codes=b"", num_frames=0, finished=stream.finished))
 
     def _due(self) -> dict[int, list[_Stream]]:
         """Streams with frames to decode, by how many."""
@@ -218,5 +222,5 @@ class StepLoop:
             self._broken = EngineBroken(f"the model failed on {self._device}: {name}")
         log.error("gepard_step_failed", error=name, streams=len(self._streams), broken=self._broken is not None)
         for stream in list(self._streams.values()):
-            stream.deliver(self._broken or EngineError(f"the model failed: {name}"))
             self._leave(stream)
+            stream.deliver(self._broken or EngineError(f"the model failed: {name}"))

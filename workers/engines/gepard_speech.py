@@ -116,8 +116,10 @@ class Speech:
     def _chunk(self, spoken: Spoken) -> PcmChunk:
         tokens, self._untold_tokens = self._untold_tokens, 0
         is_last = spoken.finished is not None
+        segment = self._request.segment
+        boundary = segment.boundary if segment.pause_ms is None else None
         return PcmChunk(
-            samples=pause(self._request.segment.boundary, SAMPLE_RATE_HZ) if is_last else spoken.samples,
+            samples=pause(boundary, SAMPLE_RATE_HZ) if is_last else spoken.samples,
             frames=spoken.num_frames,
             text_tokens=tokens,
             resume=spoken.codes,

@@ -24,6 +24,12 @@ _MAX_WORD = 40
 _LONG_NUMBER = re.compile(r"\d(?:,?\d){14,}")
 """From 10^15 on, digit by digit is what people read; hibari fails where its names for numbers end."""
 
+_SPELLED_A = re.compile(
+    r"\bA(?= [A-Z]\b)"
+    r"|(?P<before>\b(?:zero|one|two|three|four|five|six|seven|eight|nine|[B-HJ-Z]),? )A\b(?!\.)"
+)
+"""An A among spelled letters and digits, which hibari would read as the article."""
+
 _CLOSING_QUOTES = "\"'\u201c\u201d\u2019)"
 
 _CLAUSE_BREAK = re.compile(r"[,;:—…]\s+")
@@ -31,7 +37,7 @@ _CLAUSE_BREAK = re.compile(r"[,;:—…]\s+")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Phonemes for one call. `boundary` follows it; None inside a sentence that had to be cut at a word."""
+    """Phonemes for one call. `boundary` follows it; None inside a sentence cut at a word and before a set pause."""
 
     phonemes: str
     boundary: Boundary | None
@@ -40,7 +46,8 @@ class Piece:
 def pieces(segment: Segment, phonemize: Callable[[str], str]) -> Iterator[Piece]:
     """Cut a segment into its speakable pieces, lazily; none if there is nothing to speak.
 
-    `phonemize` turns a sentence into phonemes. The last piece has the segment's boundary.
+    `phonemize` turns a sentence into phonemes. The last piece has the segment's boundary, or None if a
+    pause of a given length follows.
     """
     waiting: Piece | None = None
     for piece in _inner_pieces(segment.text, phonemize):
@@ -48,7 +55,7 @@ def pieces(segment: Segment, phonemize: Callable[[str], str]) -> Iterator[Piece]
             yield waiting
         waiting = piece
     if waiting is not None:
-        yield Piece(waiting.phonemes, segment.boundary)
+        yield Piece(waiting.phonemes, segment.boundary if segment.pause_ms is None else None)
 
 
 def split_phonemes(phonemes: str, limit: int = MAX_PHONEMES) -> list[str]:
@@ -86,8 +93,9 @@ def _best_cut(phonemes: str, limit: int) -> int:
 
 
 def _tame(sentence: str) -> str:
-    """Break up numbers and words that hibari would misread or fail on."""
+    """Break up numbers and words that hibari would misread or fail on, and mark the letter A."""
     spaced = _LONG_NUMBER.sub(lambda number: " ".join(number.group().replace(",", "")), sentence)
+    spaced = _SPELLED_A.sub(lambda letter: f"{letter['before'] or ''}A.", spaced)
     return re.sub(rf"\S{{{_MAX_WORD}}}(?=\S)", lambda word: f"{word.group()} ", spaced)
 
 

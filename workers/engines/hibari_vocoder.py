@@ -11,7 +11,7 @@ fits it: minimum phase, as the vocal tract has. Moving the envelope along freque
 shorter or longer vocal tract does.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hibari import dsp
@@ -35,6 +35,11 @@ _MAX_HARMONICS = int(SAMPLE_RATE_HZ / 2 / _SPACING_FLOOR_HZ) + 1
 _REFERENCE_F0_HZ = 195.0
 """Median f0 of the network's own voice: the fixed point of `pitch_range`."""
 
+_NUM_LOW_BINS = int(1000 / _BIN_HZ)
+_HEARD = 2.5
+"""Voiced frames more than this (22 dB, in log amplitude) below the loudest do not decide how high a voice seems:
+there f0 may be anything."""
+
 _TILT_PIVOT_HZ = 1000.0
 
 _LogSpectrum = NDArray[np.float32]
@@ -46,12 +51,15 @@ class VoiceShape:
 
     `pitch`: factor on f0, 0.36 to 1.7. `formants`: factor on formant frequencies, 0.75 to 1.25.
     `pitch_range`: exponent on the melody around the median, 0 (monotone) to 1.5. `tilt_db`: dB per octave
-    around 1 kHz, -3 to 3. `pace`: speaking rate, 0.8 to 1.25. `gain_db`: evens out loudness between voices.
+    around 1 kHz, -3 to 3. `register`: exponent on how far a piece's median f0 lies from the network's usual one,
+    0 (every piece at the same height) to 1. `pace`: speaking rate, 0.8 to 1.25. `gain_db`: evens out loudness
+    between voices.
     """
 
     pitch: float = 1.0
     formants: float = 1.0
     pitch_range: float = 1.0
+    register: float = 1.0
     tilt_db: float = 0.0
     pace: float = 1.0
     gain_db: float = 0.0
@@ -59,7 +67,7 @@ class VoiceShape:
     @property
     def own_voice(self) -> bool:
         """Whether the network's output is used as it is."""
-        return (self.pitch, self.formants, self.pitch_range, self.tilt_db) == (1.0, 1.0, 1.0, 0.0)
+        return replace(self, pace=1.0, gain_db=0.0) == VoiceShape()
 
 
 def render(outputs: list[NDArray[np.float32]], shape: VoiceShape, noise: np.random.Generator) -> Samples:
@@ -71,7 +79,8 @@ def render(outputs: list[NDArray[np.float32]], shape: VoiceShape, noise: np.rand
     num_frames = len(f0)
     tilt = _tilt(shape.tilt_db)[:, None]
     envelope = _warp_harmonics(harmonic, f0, shape.formants) + tilt
-    spectrum = dsp.stft(dsp.pulses(_shift_f0(f0, shape)), num_frames) * _minimum_phase(envelope)
+    pulses = dsp.pulses(_shift_f0(f0, shape, loudness=envelope[:_NUM_LOW_BINS].max(axis=0)))
+    spectrum = dsp.stft(pulses, num_frames) * _minimum_phase(envelope)
     z = noise.standard_normal((_NUM_BINS, 2 * num_frames), dtype=np.float32).view(np.complex64)
     spectrum += z * dsp.ex(_warp(shaped_noise, shape.formants) + tilt)
     # A phase cannot be averaged with its neighbour: take the nearest bin's.
@@ -81,9 +90,13 @@ def render(outputs: list[NDArray[np.float32]], shape: VoiceShape, noise: np.rand
     return shaped
 
 
-def _shift_f0(f0: NDArray[np.float32], shape: VoiceShape) -> NDArray[np.float32]:
+def _shift_f0(f0: NDArray[np.float32], shape: VoiceShape, *, loudness: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Move f0 [F] as the shape says. `loudness` [F]: log amplitude of the vowels."""
     voiced = f0 > _VOICED_HZ
     melody = np.where(voiced, f0, _REFERENCE_F0_HZ) / _REFERENCE_F0_HZ
+    if shape.register != 1.0 and voiced.any():
+        heard = voiced & (loudness > loudness[voiced].max() - _HEARD)
+        melody *= np.median(melody[heard]) ** (shape.register - 1)
     shifted = _REFERENCE_F0_HZ * shape.pitch * melody**shape.pitch_range
     # A voiced frame stays one, however low the voice.
     return np.where(voiced, np.maximum(shifted, _VOICED_HZ + 1), f0).astype(np.float32)

@@ -50,7 +50,7 @@ _NUMBERED = {
     "ch.": "chapter",
     "Sec.": "Section", "sec.": "section", "pp.": "pages", "p.": "page", "pg.": "page", "Eq.": "Equation",
     "eq.": "equation", "v.": "version", "§": "section", "§§": "sections", "#": "number", "Art.": "Article",
-    "c.": "circa", "Apt.": "Apartment", "Ste.": "Suite", "ext.": "extension", "Ext.": "Extension",
+    "c.": "circa", "Apt.": "Apartment", "Ste.": "Suite", "ext.": "extension", "ext": "extension", "Ext.": "Extension",
 }  # fmt: skip
 
 _ABBREVIATION = re.compile(

@@ -34,13 +34,26 @@ _NAMED = re.compile(
 )  # fmt: skip
 
 _NUMBERED = re.compile(
-    # International, North American, local, then any three or more groups (social security, ISBN, 1-800).
-    r"(?<![\w.,$+-])(?:(?P<plus>\+)[0-9]{1,3}(?:[ .-]?\(?[0-9]{1,5}\)?){1,6}+|"
-    r"(?:1[ .-])?(?:\([0-9]{3}\)[ ]?|[0-9]{3}[.-])[0-9]{3}[ .-][0-9]{4}|[0-9]{3}-[0-9]{4}|"
+    # International, North American, with a trunk zero, local, then any three or more groups (social security, ISBN).
+    r"(?<![\w.,$+-])(?:(?:(?P<plus>\+)[0-9]{1,3}(?:[ .-]?\(?[0-9]{1,5}\)?){1,6}+|"
+    r"(?:1[ .-])?(?:\([0-9]{3}\)[ ]?|[0-9]{3}[.-])[0-9]{3}[ .-][0-9]{4}|(?:1[ ])?[2-9][0-9]{2}[ ][0-9]{3}[ ][0-9]{4}|"
+    r"(?P<trunk>\(?0[0-9]{1,4}\)?(?:[ /-][0-9]{2,8}){1,5}+)|"
+    r"(?P<vanity>1-8[0-9]{2}-(?=[0-9-]{0,8}[A-Z])(?:-?[A-Z]{2,10}|-?[0-9]{1,4}){1,4}+)|"
+    r"[0-9]{3}-[0-9]{4}|"
     r"(?![0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?![0-9-])|[0-9]{1,2}-[0-9]{1,2}-[0-9]{4}(?![0-9-]))"
-    r"[0-9]{1,7}(?:-[0-9]{1,7}){2,8}+)(?![\w%-]|[.,:/][0-9])"
+    r"[0-9]{1,7}(?:-[0-9]{1,7}){2,8}+)(?:,?[ ]?(?:ext\b\.?|extension|x)[ ]?(?P<extension>[0-9]{1,6}))?"
+    r"(?![\w%-]|[.,:/][0-9])"
+    r"|(?P<verb>\b(?i:call|called|calling|calls|dial|dialed|dialled|dialing|dialling|phone|phoned|ring|text)[ ])"
+    r"(?P<short>(?:[1-9]11|999|112|101|988|000)(?:[ ](?:or|and)[ ](?:[1-9]11|999|112))?)(?![\w%-]|[.,:/][0-9])"
+    r"|\b(?P<emergency>911|999|112)(?=[ ](?:calls?|operators?|dispatch(?:er|ers)?|emergency)\b))"
 )
 _NUMBER_SIGN = re.compile(r"\bno\b\.?(?=[ :#]*$)", re.IGNORECASE)
+_EXTENSION_SIGN = re.compile(r"^ext\.", re.IGNORECASE)
+_TRUNK_ZERO = re.compile(r"[ ]?\(0\)[ ]?")
+_NORTH_AMERICAN = re.compile(r"\+1([0-9]{3})([0-9]{3})([0-9]{4})")
+_MIN_TRUNK_DIGITS, _MAX_TRUNK_DIGITS = 9, 15
+"""National numbers; fewer are a code or a sum, more two numbers."""
+
 _GROUP = re.compile(r"[0-9]+|[A-Z]+")
 _GAP = re.compile(r"[^A-Z0-9]+")
 
@@ -56,12 +69,29 @@ def _speak_named(found: re.Match[str]) -> str:
         return digits(found["before"])
     if counts_something(found.string, found.end()):
         return found[0]
-    intro = _NUMBER_SIGN.sub("number", found["intro"])
+    intro = _EXTENSION_SIGN.sub("extension", _NUMBER_SIGN.sub("number", found["intro"]))
     return intro + re.sub(_CODE, lambda code: _spell(code[0]), found["codes"])
 
 
 def _speak_numbered(found: re.Match[str]) -> str:
-    return ("plus " if found["plus"] else "") + _spell(found[0])
+    if found["verb"]:
+        return found["verb"] + " ".join(digits(word) if word.isdigit() else word for word in found["short"].split())
+    if found["emergency"]:
+        return digits(found["emergency"])
+    written = found[0]
+    if found["vanity"]:
+        return re.sub(r"[0-9]+", lambda run: digits(run[0]), written).replace("-", ", ")
+    if found["trunk"] and not _MIN_TRUNK_DIGITS <= len(re.findall("[0-9]", found["trunk"])) <= _MAX_TRUNK_DIGITS:
+        return written
+    if found["extension"]:
+        written = written[: found.start("extension") - found.start()].rstrip(" .extnsio,")
+    if found["plus"]:
+        # Not dialled behind a country code: "+44 (0)20".
+        written = _TRUNK_ZERO.sub(" ", written)
+        if ten := _NORTH_AMERICAN.fullmatch(written):
+            written = " ".join(("1", *ten.groups()))
+    spoken = ("plus " if found["plus"] else "") + _spell(written)
+    return f"{spoken}, extension {digits(found['extension'])}" if found["extension"] else spoken
 
 
 def _spell(code: str) -> str:

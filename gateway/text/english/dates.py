@@ -11,9 +11,9 @@ _MONTHS = (
     "October", "November",
     "December",
 )  # fmt: skip
-_MONTH_BY_NAME = {name: name for name in _MONTHS} | {name[:3]: name for name in _MONTHS} | {"Sept": "September"}
+MONTH_BY_NAME = {name: name for name in _MONTHS} | {name[:3]: name for name in _MONTHS} | {"Sept": "September"}
 
-_MONTH = rf"(?:{either(*_MONTH_BY_NAME)})(?![A-Za-z])\.?"
+_MONTH = rf"(?:{either(*MONTH_BY_NAME)})(?![A-Za-z])\.?"
 _YEAR = r"(?:1[1-9][0-9]{2}|20[0-9]{2}|(?<=year )10[0-9]{2})"
 _DAY = r"(?:0?[1-9]|[12][0-9]|3[01])"
 _END = r"(?![\w%/-]|[.,:][0-9])"
@@ -104,7 +104,7 @@ def _date(number_of_year: int, month: int, day: int) -> str:
 
 
 def _month(written: str) -> str:
-    return _MONTH_BY_NAME[written.rstrip(".")]
+    return MONTH_BY_NAME[written.rstrip(".")]
 
 
 def _speak_time(found: re.Match[str]) -> str:

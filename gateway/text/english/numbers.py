@@ -11,6 +11,7 @@ _NUMBER = re.compile(
     r"|(?P<ordinal>[0-9]{1,3}(?:,[0-9]{3}){1,3}|[0-9]{1,12}+)(?:st|nd|rd|th)\b"
     rf"|(?P<number>{NUMBER}))(?P<after>(?=[A-Za-z]))?"
 )
+_LONE_A = re.compile(r"(?<![A-Za-z])A$")
 _SUPERSCRIPTS = str.maketrans("⁰¹⁴⁵⁶⁷⁸⁹", "01456789")
 _POWER = re.compile(r"(?P<squared>²)|(?P<cubed>³)|(?P<other>[⁰¹⁴-⁹]{1,9})")
 
@@ -21,7 +22,10 @@ def expand(text: str) -> str:
 
 
 def _speak(found: re.Match[str]) -> str:
-    before = " " if found["before"] is not None else ""
+    before = ""
+    if found["before"] is not None:
+        # "A four" would be heard as the article.
+        before = "-" if _LONE_A.search(found.string, max(0, found.start() - 2), found.start()) else " "
     after = " " if found["after"] is not None else ""
     if found["dotted"]:
         return f"{before}{'version ' if found['version'] else ''}{_dotted(found['dotted'])}{after}"

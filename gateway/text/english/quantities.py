@@ -64,6 +64,16 @@ _QUANTITY = re.compile(
 )  # fmt: skip
 
 _NOUN = re.compile(r"[ ][a-z]")
+# Behind "the 5 V" stands a noun, unless the word is one of these or looks like a verb or a plural.
+_NOUN_OF_IT = re.compile(
+    r"[ ](?!(?:of|to|in|on|at|and|or|from|is|was|are|were|be|been|between|that|which|who|by|with|for|we|he|she|it|you"
+    r"|they|below|above|away|long|wide|deep|high|tall|thick|apart|each|per|plus|minus|than|as|if|but|so|will|would|can"
+    r"|could|may|might|must|should|has|had|have|not|too|more|less|the|a|an|his|her|its|our|my|your|their|into|onto|off"
+    r"|over|under|up|down|out|when|while|before|after|since|until|because|then|there|here|left|ago|only|also|worth)\b)"
+    r"[a-z]{2,20}(?<!ed)(?<!ing)(?<![^s]s)(?<!ly)(?![\w'])"
+)
+_DETERMINERS = frozenset({"the", "this", "that", "my", "our", "your", "his", "her", "their", "its", "every", "each"})
+_MONEY_WORD = re.compile(r"[ ](?:dollars|euros|pounds|yen|francs|rupees|yuan|pesos|kroner|kronor)\b")
 
 _SCALES = {"C": " Celsius", "F": " Fahrenheit", "K": " Kelvin"}
 _POWERS = {"2": "square", "²": "square", "3": "cubic", "³": "cubic"}
@@ -109,9 +119,12 @@ def _range_of_money(found: re.Match[str]) -> str:
 
 
 def _is_adjective(found: re.Match[str]) -> bool:
-    """ "a $5 note" is a five dollar note, "a 5 km run" a five kilometre run."""
-    text = found.string
-    return word_before(text, found.start()) in {"a", "an"} and _NOUN.match(text, found.end()) is not None
+    """ "a $5 note" is a five dollar note, "the 5 km run" the five kilometre run."""
+    text, end = found.string, found.end()
+    before = word_before(text, found.start())
+    if before in {"a", "an"}:
+        return _NOUN.match(text, end) is not None
+    return before in _DETERMINERS and _NOUN_OF_IT.match(text, end) is not None
 
 
 def _money(
@@ -156,7 +169,8 @@ def _duration(hours: str | None, minutes: str, seconds: str | None) -> str:
 def _measure(found: re.Match[str]) -> str:
     unit, written = found["unit"] or found["attached"], found["measure"]
     plain = not (found["power"] or found["per"])
-    if unit == "m" and found["sign"] == "" and plain and counts_something(found.string, found.end()):
+    counted = counts_something(found.string, found.end()) if found["sign"] == "" else False
+    if unit == "m" and plain and (counted or _MONEY_WORD.match(found.string, found.end())):
         return f"{_numbers(written)} million"
     hyphenated = found["sign"] == "-"
     words = name(unit, singular=hyphenated or is_one(written) or _is_adjective(found))

@@ -10,10 +10,10 @@ _HOST_ENDINGS = (
     "eu", "ca", "au", "nl", "ch", "jp", "cn", "xyz", "tech", "cloud", "online", "shop", "blog", "news",
 )  # fmt: skip
 _FILE_ENDINGS = (
-    "py", "js", "ts", "json", "txt", "pdf", "md", "csv", "xml", "html", "css", "yaml", "yml", "toml",
-    "zip", "png",
-    "jpg", "jpeg", "gif", "svg", "wav", "mp3", "mp4", "doc", "docx", "xls", "xlsx", "exe", "sh", "sql",
-    "ini", "log",
+    "py", "js", "ts", "json", "txt", "pdf", "md", "csv", "xml", "html", "css", "yaml", "yml", "toml", "zip", "png",
+    "jpg", "jpeg", "gif", "svg", "wav", "mp3", "mp4", "doc", "docx", "xls", "xlsx", "exe", "sh", "sql", "ini", "log",
+    "cpp", "hpp", "java", "rs", "tsx", "jsx", "tar", "gz", "cfg", "conf", "bak", "ipynb", "bat", "webp", "ogg", "flac",
+    "mov", "avi", "mkv", "ppt", "pptx", "epub", "env", "dll", "iso", "lua", "php",
 )  # fmt: skip
 
 _LABEL = r"[A-Za-z0-9_-]{1,63}+"
@@ -24,7 +24,8 @@ _ADDRESS = re.compile(
     r"(?P<path>/[^\s<>\"]*+)?)"
     r"|(?P<file>(?<![\w/.~)])~?(?:/[\w.-]{1,64}+){2,}/?)"
     r"|(?<![\w@])@(?P<handle>\w)"
-    r"|(?<![\w#])\#(?P<tag>[A-Za-z])"
+    # "#ff00aa" is a colour.
+    r"|(?<![\w#])\#(?P<tag>(?!(?=[A-Fa-f]{0,8}[0-9])[0-9A-Fa-f]{6}(?:[0-9A-Fa-f]{2})?(?!\w))[A-Za-z])"
 )  # fmt: skip
 _SCHEME = re.compile(r"(?i)(?:https?|ftp)://(?:[^\s/@]{0,100}@)?|^")
 _TRAILING = ".,;:!?'\")]*"

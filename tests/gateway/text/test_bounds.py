@@ -22,7 +22,15 @@ UNITS = [
     "| a ", "1. ",
     "ab", "<|", "1 1/2 ", "100,", "www.", "a.com/", "1h", "U.S. ", "5 pm. ", "1999 ", "(555) ", "\n- ",
     "\n|", "\x00",
-    "\ud800", "is your ", "**a", "'90s ", "a $5 b ",
+    "0 ", "01 ", "020 ", "+", "+1", "911 ", "call 911 or ", "555 123 ", "x1", "ext. ", "1-800-", "1-800-A", "A-",
+    "Mon-", "Mon - ", "May 5 - ", "5-", "Q1-", "2019/", "1/2 ", "1/2-", "1/2 in ", '1/2" ', "½ in ", "1 1/", "1/2nd",
+    "Henry ", "Henry V ", "Pope A ", "Part I ", "Aa ", "Aa II", "I", "X", "MCM", "(ii) ", "; (ii)", "Ii ",
+    "XX century ",
+    "JSON ", "JSON.", "UPS ", "IP", "IPv", "IT ", "a1", "1a", "1a2b3c4d", "aB", "aBc", "AbCd", "a.b", "ab.", "ab.ab()",
+    "()", "a::", ":", "1::", "::1", "f:", "a:b:", "0x", "0xf", "#f0f0f0", "#a", "1.1.1.1/", "1.1.1.1:1", "-rc", "1-rc",
+    "RTX4090-", "A100", "CVE-2021-", "Boeing 7", "Boeing 747-", "1080p", "12A ", "seat 12A and ", "1 000", "1 000 ",
+    "1 000 000,0", "0,5 ", "3,50 € ", "€1.000.", "1'000'", "1.000,", "the 5 V rail ", "a) ", "\na) ", "\n(1) ",
+    "[pause", "\ud800", "is your ", "**a", "'90s ", "a $5 b ",
 ]  # fmt: skip
 
 SIZE = 10_000
@@ -44,7 +52,39 @@ def test_time_is_bounded_for_repeated(unit):
     assert time.perf_counter() - started < LIMIT_S
 
 
-@pytest.mark.parametrize("unit", ["1", "1,", "[a", "a.", "://", "$1 ", "<a ", "-1"])
+MEGABYTE_LIMIT_S = 30.0
+"""Digits take 5 s; a quadratic pattern takes hours. No request is longer than `max_input_chars`."""
+
+
+@pytest.mark.parametrize("unit", ["1", "[", "]", "(", "."])
+def test_a_megabyte_of_one_sign_is_prepared_in_its_time(unit):
+    started = time.process_time()
+    normalize(unit * 1_000_000, language="en")
+    assert time.process_time() - started < MEGABYTE_LIMIT_S
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "1",
+        "1,",
+        "[a",
+        "a.",
+        "://",
+        "$1 ",
+        "<a ",
+        "-1",
+        "0 ",
+        "1/2 ",
+        "Aa II",
+        "a1",
+        "aBc",
+        "ab.",
+        "1 000",
+        "f:",
+        "Mon-",
+    ],
+)
 def test_four_times_the_text_takes_four_times_as_long(unit):
     def seconds(size):
         text = repeated(unit, size)

@@ -5,6 +5,7 @@ import pytest
 from shared.broker import keys
 from shared.broker.connection import connect
 from shared.broker.events import ClientTooSlow, ReplyGone, ReplyReader, ReplyWriter
+from shared.broker.queue import JobQueue
 from shared.contracts import Audio, Done, Started, Timings, Usage, WorkerId
 from shared.errors import ReplyGap
 from tests.support.jobs import speech_job
@@ -43,20 +44,28 @@ def reader(redis, job):
 
 
 async def test_events_arrive_in_order_and_whole(writer, reader):
-    events = [STARTED, audio(0), audio(1), DONE]
+    events = [audio(0), audio(1), DONE]
+    assert await writer.begin(STARTED)
     for event in events:
         await writer.write(event)
-    assert await reader.read(100) == events
+    assert await reader.read(100) == [STARTED, *events]
+
+
+async def test_a_cancelled_attempt_does_not_begin_and_leaves_nothing(redis, job, writer, reader):
+    await JobQueue(redis).cancel(job)
+    assert not await writer.begin(STARTED)
+    assert await reader.read(10) == []
+    assert not await redis.exists(keys.reply(job.id, job.attempt))
 
 
 async def test_a_reader_that_came_first_is_woken_by_the_first_event(writer, reader):
     assert await reader.read(10) == []
-    await writer.write(STARTED)
+    await writer.begin(STARTED)
     assert await reader.read(1000) == [STARTED]
 
 
 async def test_a_missing_audio_event_is_an_error(writer, reader):
-    await writer.write(STARTED)
+    await writer.begin(STARTED)
     await writer.write(audio(0))
     await writer.write(audio(2))
     with pytest.raises(ReplyGap, match="expected audio event 1, got 2"):
@@ -65,7 +74,7 @@ async def test_a_missing_audio_event_is_an_error(writer, reader):
 
 async def test_the_first_event_gives_the_key_a_life_and_every_later_one_renews_it(redis, job, writer):
     key = keys.reply(job.id, job.attempt)
-    await writer.write(STARTED)
+    await writer.begin(STARTED)
     assert 25 <= await redis.ttl(key) <= 30
     await redis.expire(key, 5)
     await writer.write(audio(0))
@@ -74,7 +83,7 @@ async def test_the_first_event_gives_the_key_a_life_and_every_later_one_renews_i
 
 async def test_both_sides_can_keep_a_silent_reply_alive(redis, job, writer, reader):
     key = keys.reply(job.id, job.attempt)
-    await writer.write(STARTED)
+    await writer.begin(STARTED)
     for side in (writer, reader):
         await redis.expire(key, 5)
         await side.touch()
@@ -82,7 +91,7 @@ async def test_both_sides_can_keep_a_silent_reply_alive(redis, job, writer, read
 
 
 async def test_a_writer_stops_when_the_reader_deleted_the_reply_and_does_not_bring_it_back(redis, job, writer, reader):
-    await writer.write(STARTED)
+    await writer.begin(STARTED)
     await reader.delete()
     with pytest.raises(ReplyGone):
         await writer.write(audio(0))
@@ -90,7 +99,7 @@ async def test_a_writer_stops_when_the_reader_deleted_the_reply_and_does_not_bri
 
 
 async def test_unread_audio_beyond_the_bound_is_the_clients_fault_and_nothing_is_trimmed(writer, reader):
-    await writer.write(STARTED)
+    await writer.begin(STARTED)
     for seq in range(3):
         await writer.write(audio(seq, 300))
     with pytest.raises(ClientTooSlow):
@@ -99,7 +108,7 @@ async def test_unread_audio_beyond_the_bound_is_the_clients_fault_and_nothing_is
 
 
 async def test_audio_that_was_read_does_not_count_against_the_bound(writer, reader):
-    await writer.write(STARTED)
+    await writer.begin(STARTED)
     for seq in range(20):
         await writer.write(audio(seq, 300))
         await reader.read(100)
@@ -107,5 +116,5 @@ async def test_audio_that_was_read_does_not_count_against_the_bound(writer, read
 
 async def test_an_older_attempt_cannot_write_into_a_newer_ones_reply(redis, job, writer):
     newer = ReplyReader(redis, speech_job("job", attempt=2), ttl_s=30)
-    await writer.write(STARTED)
+    await writer.begin(STARTED)
     assert await newer.read(50) == []

@@ -11,8 +11,10 @@ import av
 import numpy as np
 import pytest
 
-from shared.formats import FORMATS, AudioFormat, wav_header
+from shared.formats import FORMATS, AudioFormat
+from tests.support.ogg import END_OF_STREAM, ogg_pages, opus_head
 from tests.support.signals import cut, noise, rms_db, tone
+from tests.support.webm import opus_seconds
 from workers.audio.encode import make_encoder
 
 EVERY_RATE = [
@@ -20,24 +22,32 @@ EVERY_RATE = [
     for audio_format, spec in FORMATS.items()
     for rate_hz in spec.rates_hz
 ]
-CODECS = {"mp3": "mp3float", "opus": "opus", "aac": "aac", "flac": "flac", "wav": "pcm_s16le"}
+CODECS = {
+    "mp3": "mp3float", "opus": "opus", "webm": "opus", "aac": "aac", "flac": "flac", "wav": "pcm_s16le",
+    "pcm": "pcm_s16le", "ulaw": "pcm_mulaw", "alaw": "pcm_alaw",
+}  # fmt: skip
+HEADERLESS = {AudioFormat.PCM: "s16le", AudioFormat.ULAW: "mulaw", AudioFormat.ALAW: "alaw"}
 PRIMING = {AudioFormat.MP3: 1105, AudioFormat.AAC: 1024}
 """Samples of silence that a stream in this format cannot tell players to skip."""
 
 FRAME = {AudioFormat.MP3: 1152, AudioFormat.AAC: 1024}
 
 
-def encode(audio_format, rate_hz, samples, call_size=None):
-    encoder = make_encoder(audio_format, rate_hz)
+def encode(audio_format, rate_hz, samples, call_size=None, bit_rate=None):
+    encoder = make_encoder(audio_format, rate_hz, bit_rate)
     packets = []
     for chunk in cut(samples, call_size or max(len(samples), 1)):
         packets += encoder.encode(chunk)
     return packets + encoder.close()
 
 
-def decode(data):
+def decode(data, audio_format, rate_hz):
     """Codec name, rate, channels and samples [n]."""
-    with av.open(io.BytesIO(data)) as container:
+    reader = {}
+    if audio_format in HEADERLESS:
+        options = {"sample_rate": str(rate_hz), "ch_layout": "mono"}
+        reader = {"format": HEADERLESS[audio_format], "options": options}
+    with av.open(io.BytesIO(data), **reader) as container:
         stream = container.streams.audio[0]
         frames = list(container.decode(stream))
         resampler = av.AudioResampler("flt", "mono", frames[0].sample_rate)
@@ -50,14 +60,12 @@ def test_each_format_decodes_at_each_rate_it_offers(audio_format, rate_hz):
     """A rate in the table that a codec refuses would be a 500 instead of a 400."""
     samples = tone(440, rate_hz, 0.731)
     data = b"".join(encode(audio_format, rate_hz, samples))
-    if audio_format is AudioFormat.PCM:
-        data = wav_header(rate_hz, len(samples)) + data
-    codec, decoded_hz, channels, decoded = decode(data)
+    codec, decoded_hz, channels, decoded = decode(data, audio_format, rate_hz)
 
-    assert codec == CODECS.get(audio_format, "pcm_s16le")
+    assert codec == CODECS[audio_format]
     assert channels == 1
-    # Ogg Opus always decodes at 48 kHz, whatever went in.
-    assert decoded_hz == (48000 if audio_format is AudioFormat.OPUS else rate_hz)
+    # Opus always decodes at 48 kHz, whatever went in.
+    assert decoded_hz == (48000 if codec == "opus" else rate_hz)
     expected = len(samples) * decoded_hz // rate_hz
     if audio_format in PRIMING:
         surplus = len(decoded) - expected
@@ -107,13 +115,23 @@ def test_another_process_makes_the_same_bytes():
 
 @pytest.mark.parametrize(
     ("audio_format", "most_ms"),
-    [("pcm", 20), ("wav", 20), ("flac", 20), ("opus", 40), ("mp3", 60), ("aac", 100)],
+    [
+        ("pcm", 20),
+        ("wav", 20),
+        ("ulaw", 20),
+        ("alaw", 20),
+        ("flac", 20),
+        ("opus", 40),
+        ("webm", 60),
+        ("mp3", 60),
+        ("aac", 100),
+    ],
 )
 def test_first_sound_leaves_early(audio_format, most_ms):
     """Each codec's own look-ahead, and nothing on top of it."""
     rate_hz = FORMATS[AudioFormat(audio_format)].default_rate_hz
     encoder = make_encoder(AudioFormat(audio_format), rate_hz)
-    num_headers = 1 if audio_format in {"wav", "flac", "opus"} else 0
+    num_headers = 1 if audio_format in {"wav", "flac", "opus", "webm"} else 0
     packets, fed_ms = [], 0
     for chunk in cut(noise(rate_hz), rate_hz // 50):
         packets += encoder.encode(chunk)
@@ -138,13 +156,13 @@ def test_wav_is_a_streaming_header_and_then_pcm():
     assert [len(packet) for packet in rest] == [960, 960, 80]
 
 
-@pytest.mark.parametrize("audio_format", ["mp3", "aac", "opus", "flac"])
+@pytest.mark.parametrize("audio_format", ["mp3", "aac", "opus", "webm", "flac"])
 def test_not_a_number_is_silence_to_every_codec(audio_format):
     samples = noise(9600)
     samples[3000:3100] = np.nan
     samples[5000] = np.inf
-    rate_hz = 48000 if audio_format == "opus" else 24000
-    *_, decoded = decode(b"".join(encode(AudioFormat(audio_format), rate_hz, samples)))
+    rate_hz = FORMATS[AudioFormat(audio_format)].default_rate_hz
+    *_, decoded = decode(b"".join(encode(AudioFormat(audio_format), rate_hz, samples)), audio_format, rate_hz)
     assert np.isfinite(decoded).all()
     assert len(decoded) >= len(samples)
 
@@ -175,38 +193,23 @@ def test_flac_header_is_small_and_alone():
     assert first[1] & 0xFC == 0xF8
 
 
-def ogg_pages(data):
-    """Flags, granule position, serial number, sequence number, payload of each page (RFC 3533)."""
-    pages, at = [], 0
-    while at < len(data):
-        magic, version, flags, granule, serial, sequence, _crc, num_lacing = struct.unpack_from("<4sBBqIIIB", data, at)
-        assert magic == b"OggS"
-        assert version == 0
-        lacing = data[at + 27 : at + 27 + num_lacing]
-        start = at + 27 + num_lacing
-        pages.append((flags, granule, serial, sequence, data[start : start + sum(lacing)]))
-        at = start + sum(lacing)
-    return pages
-
-
 @pytest.mark.parametrize("rate_hz", FORMATS[AudioFormat.OPUS].rates_hz)
 def test_opus_length_is_exact_and_the_stream_ends(rate_hz):
     """Granules count at 48 kHz whatever the input; the last page says where the sound ends (RFC 7845)."""
     samples = noise(round(rate_hz * 1.237))
     packets = encode(AudioFormat.OPUS, rate_hz, samples)
     pages = ogg_pages(b"".join(packets))
-    (_, _, serial, _, head), (_, _, _, _, tags), *sound = pages
+    head, tags, *sound = pages
 
-    assert head[:8] == b"OpusHead"
-    assert tags[:8] == b"OpusTags"
-    channels, pre_skip, input_hz = struct.unpack_from("<BHI", head, 9)
+    channels, pre_skip, input_hz = opus_head(head)
     assert (channels, input_hz) == (1, rate_hz)
-    assert [page[3] for page in pages] == list(range(len(pages)))
-    assert {page[2] for page in pages} == {serial}
-    assert pages[0][0] == 2  # beginning of stream
-    assert [page[0] & 4 for page in pages] == [0] * (len(pages) - 1) + [4]  # end of stream
-    assert sound[-1][1] - pre_skip == round(len(samples) * 48000 / rate_hz)
-    assert all(later[1] - earlier[1] == 960 for earlier, later in pairwise(sound[:-1]))
+    assert tags.payload[:8] == b"OpusTags"
+    assert [page.sequence for page in pages] == list(range(len(pages)))
+    assert {page.serial for page in pages} == {head.serial}
+    assert head.flags == 2  # beginning of stream
+    assert [page.flags & END_OF_STREAM for page in pages] == [0] * (len(pages) - 1) + [END_OF_STREAM]
+    assert sound[-1].granule - pre_skip == round(len(samples) * 48000 / rate_hz)
+    assert all(later.granule - earlier.granule == 960 for earlier, later in pairwise(sound[:-1]))
     # Packets are whole pages; both headers are one, and so are the last two pages.
     assert [len(ogg_pages(packet)) for packet in packets] == [2] + [1] * (len(packets) - 2) + [2]
 
@@ -217,7 +220,9 @@ def test_almost_nothing_is_still_a_whole_file(audio_format, num_samples):
     packets = encode(audio_format, FORMATS[audio_format].default_rate_hz, np.zeros(num_samples, np.float32))
     assert all(packets)
     if audio_format is AudioFormat.OPUS and num_samples:
-        assert ogg_pages(b"".join(packets))[-1][0] & 4
+        assert ogg_pages(b"".join(packets))[-1].flags & END_OF_STREAM
+    if audio_format is AudioFormat.WEBM and num_samples:
+        assert opus_seconds(b"".join(packets)) == pytest.approx(num_samples / 48000, abs=1e-9)
 
 
 def test_given_up_encoders_leave_no_memory_behind():

@@ -70,3 +70,23 @@ def test_pieces_are_made_as_they_are_asked_for():
     next(pieces(Segment(text="One. Two. Three. Four.", boundary="end"), phonemize))
     # One piece ahead, to know whether it is the last.
     assert seen == ["One.", "Two."]
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("A W S is down", "A. W S is down"),
+        ("three F two A nine", "three F two A. nine"),
+        ("code B, A four", "code B, A. four"),
+        ("A friend has a B and an A", "A friend has a B and an A"),
+        ("So am I A fool", "So am I A fool"),
+    ],
+)
+def test_a_spelled_a_is_not_the_article(text, marked):
+    """hibari reads "A." as the letter and a lone "A" as the article."""
+    assert cut(text) == [(marked, "end")]
+
+
+def test_a_pause_of_a_given_length_takes_the_place_of_the_engines_own():
+    segment = Segment(text="One. Two.", boundary="sentence", pause_ms=700)
+    assert [piece.boundary for piece in pieces(segment, lambda text: text)] == ["sentence", None]

@@ -1,0 +1,72 @@
+"""Numbers that belong to a name."""
+
+import pytest
+
+from gateway.text import normalize
+
+CASES = [
+    ("RTX4090", "RTX forty ninety"),
+    ("GTX1080", "GTX ten eighty"),
+    ("RTX4090Ti", "RTX forty ninety Ti"),
+    ("A320", "A-three twenty"),
+    ("an A320neo", "an A-three twenty neo"),
+    ("Boeing 747", "Boeing seven forty-seven"),
+    ("a Boeing 737-800", "a Boeing seven thirty-seven eight hundred"),
+    ("Airbus A380", "Airbus A-three eighty"),
+    ("I-405", "I four oh five"),
+    ("F-150", "F one fifty"),
+    ("US-101", "US one oh one"),
+    ("SHA-256", "SHA two fifty-six"),
+    ("sha256", "sha two fifty-six"),
+    ("h264", "h two sixty-four"),
+    ("1080p", "ten eighty P"),
+    ("1080p60", "ten eighty P sixty"),
+    ("720p video", "seven twenty P video"),
+    ("ISO-8859-1", "ISO eighty-eight fifty-nine, one"),
+    ("ISO9001", "ISO ninety oh one"),
+    ("RFC2616", "RFC twenty-six sixteen"),
+    ("HTTP404", "HTTP four oh four"),
+    ("E1234", "E twelve thirty-four"),
+    ("BA2490", "BA twenty-four ninety"),
+    ("PROJ-1234", "PROJ twelve thirty-four"),
+    ("CVE-2021-44228", "CVE twenty twenty-one, four four two two eight"),
+    ("ABC-123", "ABC one twenty-three"),
+    ("X509", "X five oh nine"),
+    ("B2005", "B two thousand five"),
+    ("A4", "A-four"),
+    ("MP3", "MP three"),
+    ("GPT-4", "GPT-four"),
+    ("G20", "G twenty"),
+    ("COVID-19", "COVID-nineteen"),
+    ("AK-47", "AK-forty-seven"),
+    ("v2019", "version two thousand nineteen"),
+    ("USD500", "five hundred US dollars"),
+    ("EUR1000", "one thousand euros"),
+    ("UTC+0200", "UTC plus zero two zero zero"),
+    ("seat 12A", "seat twelve A"),
+    ("row 3C", "row three C"),
+    ("gate 22B", "gate twenty-two B"),
+    ("seats 12A and 12B", "seats twelve A and twelve B"),
+    ("1A", "one amp"),
+    ("13A fuse", "thirteen amps fuse"),
+    ("5V", "five volts"),
+    ("apartment 4B", "apartment four B"),
+    ("FY2024", "FY twenty twenty-four"),
+    ("Y2K", "Y two K"),
+    ("MI6", "MI six"),
+    ("code AB123", "code A B one two three"),
+    ("No.100", "Number one hundred"),
+    ("p123", "p one hundred twenty-three"),
+    ("Area51", "Area fifty-one"),
+    ("R101", "R one oh one"),
+    ("3M", "three M"),
+    ("Porsche 911", "Porsche nine eleven"),
+    ("A4 paper", "A-four paper"),
+    ("the A1 road", "the A-one road"),
+    ("an A-level", "an A-level"),
+]
+
+
+@pytest.mark.parametrize(("written", "spoken"), CASES, ids=[written for written, _ in CASES])
+def test_designations_are_read_as_a_person_would(written, spoken):
+    assert normalize(written, language="en") == spoken

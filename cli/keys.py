@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 import msgspec
+from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 
 from cli.options import overridden
 from shared.errors import GepardError
 from shared.settings import Settings
+from shared.telemetry import configure_logging
 
 if TYPE_CHECKING:
     from voices.api_keys import ApiKey, KeyRegistry
@@ -32,6 +34,8 @@ _TIME_FORMAT = "%Y-%m-%d %H:%M"
 def keys(context: click.Context, data_dir: str | None) -> None:
     """Make, list and revoke API keys."""
     context.obj = overridden(context.obj, data_dir=data_dir)
+    # To the standard error: the standard output is for the answer alone.
+    configure_logging(replace(context.obj.log, level="warning"), process="keys")
 
 
 @keys.command()

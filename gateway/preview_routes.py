@@ -9,6 +9,7 @@ from litestar.params import FromPath, QueryParameter
 from litestar.types import ASGIApp
 
 from gateway.access import viewer_of
+from gateway.errors import ApiError
 from gateway.prepare import Draft
 from gateway.ranges import ranged
 from gateway.relay import ClientGone
@@ -66,7 +67,11 @@ async def _preview(
         response_format=_FORMAT,
         seed=_SEED,
     )
-    draft = await speech.jobs.make(wanted, viewer_of(request))
+    try:
+        draft = await speech.jobs.make(wanted, viewer_of(request))
+    except ApiError as error:
+        # Here the voice is the address, not a parameter.
+        raise ApiError("not_found", error.message) if error.code == "voice_not_found" else error from error
     voice = _voice(draft)
     audio = await cache.get_preview(voice, draft.info)
     if audio is None:

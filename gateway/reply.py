@@ -66,6 +66,7 @@ class Reply:
         self.delivered = False
         """Audio has gone to the client: what it cost is not given back."""
         self._audio_s = 0.0
+        self._queued = False
         self._closed = False
 
     @property
@@ -77,6 +78,7 @@ class Reply:
         """Queue the first attempt, now that the job has its voice."""
         self._job = job
         self._began = self._last_sign = time.monotonic()
+        self._queued = True
         await self._queue.enqueue(self._job)
 
     async def read(self) -> list[Audio | Done]:
@@ -126,7 +128,7 @@ class Reply:
         try:
             if self.finished:
                 await self._reader.delete()
-            else:
+            elif self._queued:
                 await self._queue.cancel(self._job)
         finally:
             if self._permit is not None:

@@ -112,7 +112,10 @@ def test_a_text_is_spoken_like_a_reference_clip(say: Say, tmp_path: Path):
     assert say(TEXT, "-o", "b.wav", "--seed", 1, "--reference", "clip.wav").exit_code == 0
     assert (tmp_path / "a.wav").read_bytes() != (tmp_path / "b.wav").read_bytes()
     (tmp_path / "no.wav").write_bytes(b"RIFF")
-    assert_refused(say(TEXT, "-o", "c.wav", "--reference", "no.wav"), "holds no audio", tmp_path)
+    refused = say(TEXT, "-o", "c.wav", "--reference", "no.wav")
+    assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
+    assert "holds no audio" in refused.stderr
+    assert not (tmp_path / "c.wav").exists()
 
 
 @pytest.mark.parametrize(

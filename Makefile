@@ -9,10 +9,12 @@ BIN := $(VENV)/bin
 # pip installs dependency groups since 25.1.
 PIP_VERSION := 26.3
 TORCH_VERSION := 2.13.0
+GEPARD_TESTS := tests/workers/gepard tests/workers/nanocodec tests/benchmarks tests/workers/engines/test_gepard*.py \
+    tests/gateway/test_gepard.py tests/cli/test_download.py tests/cli/test_doctor.py tests/cli/test_make_engine.py
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-check setup-gepard serve generate test test-gepard check format constraints clean
+.PHONY: help setup setup-test setup-check setup-gepard serve generate login download doctor test test-gepard check format constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +24,7 @@ help: ## List the targets
 setup: $(VENV)/.product ## Install the product into $(VENV)
 setup-test: $(VENV)/.test ## Install what the tests need
 setup-check: $(VENV)/.check ## Install the linters and the type checker
-setup-gepard: $(VENV)/.gepard ## Install PyTorch, for the Gepard model and its tests
+setup-gepard: $(VENV)/.gepard ## Install PyTorch, for the Gepard model (a large download where only CUDA builds are to be had)
 
 $(VENV)/.product: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
@@ -41,7 +43,7 @@ $(VENV)/.check: $(VENV)/.product
 	@$(INSTALL) --group check
 	@touch $@
 
-$(VENV)/.gepard: $(VENV)/.test
+$(VENV)/.gepard: $(VENV)/.product
 	@$(INSTALL) "torch==$(TORCH_VERSION)" -e ".[gepard]"
 	@touch $@
 
@@ -53,13 +55,22 @@ serve: setup ## Serve speech on 127.0.0.1:8000 (PORT=8001 for another port)
 generate: setup ## Speak a text through a running gateway: make generate ARGS="'Hi there!' -o out.wav"
 	@$(BIN)/gepard say $(ARGS)
 
+login: setup-gepard ## Name your Hugging Face token, for repositories with terms to accept
+	@$(BIN)/hf auth login
+
+download: setup-gepard ## Fetch the weights of Gepard and its codec (1.4 GB)
+	@$(BIN)/gepard download $(ARGS)
+
+doctor: setup ## Say what is missing for which engine
+	@$(BIN)/gepard doctor $(ARGS)
+
 # --- Working on it ---------------------------------------------------------------------------------------
 
 test: setup-test ## Run the whole test suite (ARGS="-k name" for a part of it)
 	@$(BIN)/python -m pytest $(ARGS)
 
-test-gepard: setup-gepard ## Run the tests that need PyTorch (a large download where only CUDA builds are to be had)
-	@$(BIN)/python -m pytest tests/workers/gepard tests/workers/nanocodec tests/benchmarks $(ARGS)
+test-gepard: setup-gepard setup-test ## Run the tests that need PyTorch
+	@$(BIN)/python -m pytest $(GEPARD_TESTS) $(ARGS)
 
 check: setup-test setup-check ## Check format, lint, types and import arrows
 	@$(BIN)/ruff format --check .

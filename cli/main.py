@@ -17,6 +17,7 @@ _COMMANDS = {
     "say": "cli.say:say",
     "voices": "cli.voices:voices",
     "keys": "cli.keys:keys",
+    "bench": "cli.bench.command:bench",
     "download": "cli.download:download",
     "doctor": "cli.doctor:doctor",
 }

@@ -21,12 +21,10 @@ from shared.telemetry import configure_logging, get_logger
 
 _POLL_S = 0.05
 _SEEN_TIMEOUT_S = 30.0
-
-log = get_logger()
-
-
 # The first start of gepard on a slow CPU makes voices of 14 clips, some ten seconds each.
 _START_TIMEOUT_S = {"hibari": 120.0, "gepard": 900.0}
+
+log = get_logger()
 
 
 @click.command()

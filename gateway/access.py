@@ -83,6 +83,7 @@ class AccessGuard:
 
 
 async def _refuse(scope: HTTPScope | WebSocketScope, send: Send, error: ApiError) -> None:
+    scope.setdefault("state", {})["outcome"] = error.code
     body = msgspec.json.encode(error.answer())
     headers = [(name.encode(), value.encode()) for name, value in error.headers().items()]
     headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]

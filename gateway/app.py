@@ -17,12 +17,14 @@ from gateway.form import FORM_OVERHEAD_BYTES
 from gateway.health import health, ready, root
 from gateway.keys import Keys
 from gateway.limits import Limits
+from gateway.metrics import Metrics, get_metrics
 from gateway.models import list_audio_models, list_models, retrieve_model
 from gateway.openapi import complete
 from gateway.prepare import JobMaker
 from gateway.preview_routes import PREVIEW_ROUTES
 from gateway.registry import build_registry
 from gateway.request_log import RequestLog
+from gateway.request_metrics import RequestMetrics
 from gateway.speech import SpeechService, create_speech, synthesize
 from gateway.usage import UsageLog
 from gateway.voice_routes import VOICE_ROUTES
@@ -49,6 +51,7 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
     queue = JobQueue(redis)
     registry = build_registry(settings, database, redis, queue, fleet)
     max_form_bytes = settings.clips.max_upload_bytes + FORM_OVERHEAD_BYTES
+    metrics = Metrics(fleet.workers)
     speech = SpeechService(
         settings=settings,
         redis=redis,
@@ -57,6 +60,7 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
         jobs=JobMaker(settings, fleet, registry.speakers),
         admission=Admission(settings.limits.max_pending),
         limits=limits,
+        metrics=metrics,
     )
 
     @asynccontextmanager
@@ -91,6 +95,7 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
             health,
             ready,
             root,
+            get_metrics,
             docs_assets(),
         ],
         dependencies={
@@ -100,6 +105,7 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
             "consents": Provide(lambda: registry.consents, sync_to_thread=False),
             "cache": Provide(lambda: registry.cache, sync_to_thread=False),
             "settings": Provide(lambda: settings, sync_to_thread=False),
+            "metrics": Provide(lambda: metrics, sync_to_thread=False),
         },
         exception_handlers={Exception: handle_error},
         lifespan=[lifespan],
@@ -109,4 +115,4 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
         logging_config=None,
     )
     complete(app.openapi_schema)
-    return RequestLog(AccessGuard(app, keys, settings))
+    return RequestLog(RequestMetrics(AccessGuard(app, keys, settings), metrics))

@@ -144,6 +144,7 @@ def blaming(param: str) -> Iterator[None]:
 def handle_error(request: Request[Any, Any, Any], error: Exception) -> Response[ErrorAnswer]:
     """The one exception handler of the application."""
     api_error = to_api_error(request, error)
+    request.scope["state"]["outcome"] = api_error.code
     if api_error.code == _INTERNAL and not isinstance(error, ApiError):
         log.error("request_failed", exc_info=error)
     # The framework names the allowed methods of a 405.

@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 
 from gateway.errors import ApiError
 from gateway.reply import Reply
+from gateway.speech_record import CLIENT_GONE, DONE
 from shared.contracts import Audio, Done
 from shared.errors import ReplyGap
 from shared.telemetry import get_logger
@@ -139,12 +140,13 @@ class SpeechResponse:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it all. Returning without an end of the body makes the server cut the connection."""
-        outcome = "done"
+        outcome = "interrupted"
         touching = asyncio.create_task(self._keep_alive())
         try:
             await until_hang_up(self._relay(send), receive)
+            outcome = DONE
         except ClientGone:
-            outcome = "client_gone"
+            outcome = CLIENT_GONE
         except TimeoutError:
             outcome = "client_stalled"
         except ApiError as error:
@@ -159,6 +161,7 @@ class SpeechResponse:
         finally:
             touching.cancel()
             scope["state"]["outcome"] = outcome
+            self._reply.record.end(outcome)
             await asyncio.shield(close_quietly(self._reply))
 
     async def _relay(self, send: Send) -> None:
@@ -166,27 +169,31 @@ class SpeechResponse:
         headers.append((b"content-type", self._framing.content_type.encode()))
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         self._reply.delivered = True
-        async for body in self._bodies():
+        async for body, audio in self._bodies():
+            offered = time.perf_counter()
             async with asyncio.timeout(self._stall_timeout_s):
                 await send({"type": "http.response.body", "body": body, "more_body": True})
+            if audio is not None:
+                self._reply.record.sent(audio, offered=offered)
         # Before the end: whoever has the whole reply may ask again at once, with the same key.
         await asyncio.shield(close_quietly(self._reply))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _bodies(self) -> AsyncIterator[bytes]:
+    async def _bodies(self) -> AsyncIterator[tuple[bytes, Audio | None]]:
+        """Pieces of the body, each with the audio in it."""
         events, last_sent = self._first, time.monotonic()
         while True:
             for event in events:
                 last_sent = time.monotonic()
                 if isinstance(event, Done):
                     if body := self._framing.done(event):
-                        yield body
+                        yield body, None
                     return
-                yield self._framing.audio(event)
+                yield self._framing.audio(event), event
             keepalive = self._framing.keepalive
             if keepalive and time.monotonic() - last_sent > _SSE_KEEPALIVE_S:
                 last_sent = time.monotonic()
-                yield keepalive
+                yield keepalive, None
             events = await self._reply.read()
 
     async def _send_error(self, send: Send, error: ApiError) -> None:

@@ -11,6 +11,7 @@ from arq.connections import ArqRedis
 
 from gateway.errors import ApiError
 from gateway.limits import Permit
+from gateway.speech_record import SpeechRecord
 from shared.broker.events import ReplyReader
 from shared.broker.heartbeat import INTERVAL_S, Fleet
 from shared.broker.queue import JobQueue
@@ -43,12 +44,14 @@ class Reply:
         queue: JobQueue,
         fleet: Fleet,
         limits: LimitsSettings,
+        record: SpeechRecord,
         *,
         permit: Permit | None,
     ) -> None:
         """`permit`: the reply's share of the limits of the client's key, closed with it."""
         self._permit = permit
         self._job = job
+        self.record = record
         self._redis = redis
         self._queue = queue
         self._fleet = fleet
@@ -79,6 +82,7 @@ class Reply:
         self._job = job
         self._began = self._last_sign = time.monotonic()
         self._queued = True
+        self.record.queued()
         await self._queue.enqueue(self._job)
 
     async def read(self) -> list[Audio | Done]:
@@ -97,14 +101,17 @@ class Reply:
                 case Started():
                     self._worker = event.worker
                     self.started = True
+                    self.record.started()
                 case Audio():
                     self._packets += event.packets
                     self._state += event.resume
+                    self.record.came(event)
                     events.append(event)
                 case Done(usage=usage):
                     self.finished = True
                     info = self._fleet.models().get(self._job.model)
                     self._audio_s = usage.output_tokens * info.frame_s if info else 0.0
+                    self.record.came(event)
                     events.append(event)
                 case Failed(code=code, message=message):
                     if code != _WORKER_LEFT:
@@ -159,6 +166,7 @@ class Reply:
         info = self._fleet.models().get(job.model)
         resumable = self._packets == 0 or (info is not None and info.can_resume)
         log.warning("attempt_lost", job_id=job.id, attempt=job.attempt, worker=self._worker, reason=reason)
+        self.record.lost(reason)
         await self._queue.cancel(job)
         if job.attempt >= self._limits.max_attempts or not resumable:
             raise ApiError("worker_lost", "The worker that made this speech was lost; try again.")
@@ -170,4 +178,5 @@ class Reply:
         self._reader = self._new_reader()
         self._worker = None
         self._unclaimed_since = None
+        self.record.queued()
         await self._queue.enqueue(self._job)

@@ -11,7 +11,7 @@ from shared.telemetry import get_logger
 
 log = get_logger()
 
-_QUIET_PATHS = frozenset({"/health", "/ready", "/v1", "/v1/"})
+_QUIET_PATHS = frozenset({"/health", "/ready", "/metrics", "/v1", "/v1/"})
 """Asked all the time by probes and clients that warm up: logged at debug level."""
 
 
@@ -22,7 +22,10 @@ class RequestLog:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Add `x-request-id` and `openai-processing-ms`; log a summary line at the end."""
+        """Add `x-request-id` and `openai-processing-ms`; log a summary line at the end.
+
+        Puts `arrived` (`time.perf_counter`) into the scope's state and logs the `outcome` that it finds there.
+        """
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
             return
@@ -45,6 +48,7 @@ class RequestLog:
             await send(message)
 
         state = scope.setdefault("state", {})
+        state["arrived"] = began
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
                 await self._app(scope, receive, send_marked)

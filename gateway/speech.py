@@ -15,10 +15,12 @@ from gateway.access import key_of, viewer_of
 from gateway.admission import Admission
 from gateway.errors import ApiError
 from gateway.limits import Limits
+from gateway.metrics import Metrics
 from gateway.prepare import Draft, JobMaker
 from gateway.relay import BytesFraming, ClientGone, SpeechResponse, SseFraming, close_quietly, until_hang_up
 from gateway.reply import Reply
 from gateway.schemas import SpeechRequest, SynthesizeRequest
+from gateway.speech_record import CLIENT_GONE, DONE, FAILED, SpeechRecord
 from shared.broker.heartbeat import Fleet
 from shared.broker.queue import JobQueue
 from shared.contracts import Audio, Done
@@ -41,24 +43,27 @@ class SpeechService:
     jobs: JobMaker
     admission: Admission
     limits: Limits
+    metrics: Metrics
 
     async def begin(
         self, draft: Draft, request: Request[Any, Any, Any], *, characters: int
     ) -> tuple[Reply, list[Audio | Done]]:
         """Check the key's limits, ready the voice, queue the job and wait for its first events.
 
-        The caller closes the reply. Raises ApiError when it fails, or what `JobMaker.finish` raises; ClientGone
-        when the client hangs up before. Then nothing is left.
+        The caller closes the reply and ends its record. Raises ApiError when it fails, or what `JobMaker.finish`
+        raises; ClientGone when the client hangs up before. Then nothing is left.
         """
         key = key_of(request)
         permit = None
         if key is not None:
             permit = await until_hang_up(self.limits.enter(key, characters), request.receive)
-        reply = Reply(draft.job, self.redis, self.queue, self.fleet, self.settings.limits, permit=permit)
+        record = SpeechRecord(self.metrics, draft.job, arrived=request.scope["state"]["arrived"])
+        reply = Reply(draft.job, self.redis, self.queue, self.fleet, self.settings.limits, record, permit=permit)
         try:
             with self.admission.waiting():
                 return reply, await until_hang_up(self._first_events(reply, draft), request.receive)
         except BaseException as error:
+            record.end(CLIENT_GONE if isinstance(error, ClientGone) else FAILED)
             # Shielded: a cancelled handler still takes its job out of the queue.
             await asyncio.shield(close_quietly(reply))
             if isinstance(error, RedisError | OSError):
@@ -72,10 +77,16 @@ class SpeechService:
     ) -> tuple[Reply, bytes]:
         """Speak to the end; returns the closed reply and all audio. Raises as `begin` does."""
         reply, events = await self.begin(draft, request, characters=characters)
+        outcome = FAILED
         try:
             audio = await until_hang_up(_whole_body(reply, events), request.receive)
             reply.delivered = True
+            outcome = DONE
+        except ClientGone:
+            outcome = CLIENT_GONE
+            raise
         finally:
+            reply.record.end(outcome)
             await asyncio.shield(close_quietly(reply))
         return reply, audio
 
@@ -157,5 +168,5 @@ async def _whole_body(reply: Reply, events: list[Audio | Done]) -> bytes:
 
 def nobody_listens(request: Request[Any, Any, Any]) -> ASGIApp:
     """The answer to a client that has hung up; for the log."""
-    request.scope["state"]["outcome"] = "client_gone"
+    request.scope["state"]["outcome"] = CLIENT_GONE
     return Response(None, status_code=_CLIENT_CLOSED_REQUEST).to_asgi_response(None, request)

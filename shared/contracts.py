@@ -216,13 +216,15 @@ class Started(_Wire, tag="started", frozen=True, kw_only=True):
 class Audio(_Wire, tag="audio", frozen=True, kw_only=True):
     """Encoded audio. `seq` counts from 0 without a gap; `packets`: whole encoder packets in `data`.
 
-    `resume`: only this event's share of what another worker needs to go on.
+    `resume`: only this event's share of what another worker needs to go on. `audio_s`: seconds of sound that
+    went into it, after tempo; the encoder may hold back some milliseconds of them for the next event.
     """
 
     seq: int
     packets: int
     data: bytes
     resume: bytes = b""
+    audio_s: float = 0.0
 
 
 class Done(_Wire, tag="done", frozen=True, kw_only=True):
@@ -248,6 +250,25 @@ class Profiled(_Wire, tag="profiled", frozen=True, kw_only=True):
 Event = Started | Audio | Done | Failed | Profiled
 
 
+class WorkerTotals(_Wire, frozen=True, kw_only=True):
+    """What a worker has done since it started; each figure only grows.
+
+    `streams`, `failed_streams`: attempts that have ended, and those of them that failed in the worker.
+    `runaways`: tries of a segment that only a guard ended. `frames`: model frames.
+    `audio_s`: seconds of sound at the model's own tempo. `busy_s`: seconds with at
+    least one stream. `stream_s`: seconds of all streams together. `cpu_s`: CPU time of the process.
+    """
+
+    streams: int = 0
+    failed_streams: int = 0
+    runaways: int = 0
+    frames: int = 0
+    audio_s: float = 0.0
+    busy_s: float = 0.0
+    stream_s: float = 0.0
+    cpu_s: float = 0.0
+
+
 class Heartbeat(_Wire, frozen=True, kw_only=True):
     """What a live worker says of itself, again and again. `active` and `capacity` count streams."""
 
@@ -256,3 +277,4 @@ class Heartbeat(_Wire, frozen=True, kw_only=True):
     active: int
     capacity: int
     accepting: bool
+    totals: WorkerTotals = WorkerTotals()

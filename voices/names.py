@@ -39,10 +39,14 @@ def checked_text(text: str, param: str, max_chars: int) -> str:
             f"'{param}' has {len(text)} characters; at most {max_chars} are accepted.",
             param=param,
         )
-    # Cc: NUL and line ends; Cs: half characters, which no database takes. Zl, Zp: other line ends.
-    if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text):
+    if not is_one_line(text):
         raise VoiceRefused("invalid_value", f"'{param}' has control characters or line ends.", param=param)
     return text
+
+
+def is_one_line(text: str) -> bool:
+    """Whether a text has no control characters (NUL, which databases refuse), half characters or line ends."""
+    return not any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text)
 
 
 def checked_language(language: str) -> str:

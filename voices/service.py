@@ -21,6 +21,7 @@ from voices.names import (
     checked_language,
     checked_name,
     checked_text,
+    is_one_line,
     name_key,
 )
 from voices.profiles import CLIP_UNUSABLE, Profiles
@@ -160,7 +161,7 @@ class VoiceRegistry:
     async def find(self, viewer: Owner | None, wanted: str) -> StoredVoice | None:
         """A voice by id or name; the viewer's own before public ones."""
         wanted = wanted.strip()
-        if len(wanted) > MAX_NAME_CHARS or not wanted.isprintable():
+        if len(wanted) > MAX_NAME_CHARS or not is_one_line(wanted):
             return None
         async with self._database.session() as session:
             rows = VoiceRepository(session)

@@ -25,6 +25,7 @@ from workers.engines.base import Engine, PcmChunk, Samples, Speaker, SynthesisRe
 from workers.prefetch import prefetch
 from workers.profile_job import ClipGone, ProfileSource
 from workers.resume import ResumeShares
+from workers.totals import TotalsCounter
 
 # Seconds of audio per event: the first small for an early first sound, the later ones larger for less work.
 _FIRST_EVENT_S = 0.1
@@ -33,6 +34,9 @@ _LARGEST_EVENT_S = 1.0
 _PREFETCH_CHUNKS = 4
 # Encoding is short work; more threads than this only compete with the engine for the cores.
 _NUM_ENCODER_THREADS = 2
+
+_FAILURES = frozenset({"engine_error", "internal_error", "redis_error"})
+"""Outcomes that are the worker's own fault, not the client's or the operator's wish."""
 
 T = TypeVar("T")
 log = get_logger()
@@ -77,6 +81,8 @@ class _Progress:
     frames: int = 0
     events: int = 0
     packets: int = 0
+    unsent_s: float = 0.0
+    """Seconds of sound given to the encoder since the last event."""
     runaways: int = 0
 
     def add(self, chunk: PcmChunk) -> None:
@@ -119,6 +125,7 @@ class SpeechService:
         self._limits = limits
         self._encoders = ThreadPoolExecutor(_NUM_ENCODER_THREADS, thread_name_prefix="encode")
         self._writers: set[ReplyWriter] = set()
+        self.totals = TotalsCounter()
         self.stopping = False
         """Set before running streams are cancelled because the worker ends: their gateways then move on."""
         self.broken = asyncio.Event()
@@ -139,8 +146,11 @@ class SpeechService:
         self._writers.add(writer)
         progress = _Progress()
         outcome = "done"
-        with structlog.contextvars.bound_contextvars(
-            job_id=job.id, attempt=job.attempt, model=job.model, worker=self._worker
+        with (
+            self.totals.stream(),
+            structlog.contextvars.bound_contextvars(
+                job_id=job.id, attempt=job.attempt, model=job.model, worker=self._worker
+            ),
         ):
             try:
                 outcome = await self._attempt(job, writer, progress)
@@ -158,6 +168,8 @@ class SpeechService:
                 log.warning("reply_not_written", error=type(error).__name__)
             finally:
                 self._writers.discard(writer)
+                if outcome in _FAILURES:
+                    self.totals.failed()
                 log.info(
                     "speech_job",
                     outcome=outcome,
@@ -222,9 +234,12 @@ class SpeechService:
             progress.engine_asked = time.perf_counter()
             async for segment, chunk in chunks:
                 progress.add(chunk)
+                self.totals.made(frames=chunk.frames, audio_s=len(chunk.samples) / rate_hz, runaways=chunk.runaways)
                 shares.add(segment, chunk.resume)
-                feed = chain.feed_unstretched if isinstance(chunk, _Silence) else chain.feed
+                is_silence = isinstance(chunk, _Silence)
+                feed, tempo = (chain.feed_unstretched, 1.0) if is_silence else (chain.feed, job.speed)
                 for piece in ramp.cut(chunk.samples):
+                    progress.unsent_s += len(piece) / rate_hz / tempo
                     packets = await loop.run_in_executor(self._encoders, feed, piece)
                     await self._send(job, writer, progress, packets, shares)
         if progress.frames == 0:
@@ -242,11 +257,21 @@ class SpeechService:
         delivered = job.resume.packets if job.resume is not None else 0
         skip = max(0, delivered - progress.packets)
         progress.packets += len(packets)
+        if not packets:
+            return
+        # A client that has the first packets of an event gets the sound of the others.
+        audio_s, progress.unsent_s = progress.unsent_s * max(0, 1 - skip / len(packets)), 0.0
         packets = packets[skip:]
         if not packets:
             return
         await writer.write(
-            Audio(seq=progress.events, packets=len(packets), data=b"".join(packets), resume=shares.take())
+            Audio(
+                seq=progress.events,
+                packets=len(packets),
+                data=b"".join(packets),
+                resume=shares.take(),
+                audio_s=audio_s,
+            )
         )
         progress.events += 1
         if progress.audio_first is None:

@@ -179,6 +179,7 @@ async def _serve(
             active=streams.active,
             capacity=capacity,
             accepting=worker.allow_pick_jobs,
+            totals=services.speech.totals.read(),
         )
 
     background = [

@@ -138,7 +138,7 @@ STRANGE = {
     "absolute name": with_text("name", b"/etc/passwd"),
     "name of dots": with_text("name", b".."),
     "emoji": with_text("name", "🦜🎙️".encode()),
-    "right to left": with_text("name", "\u202eشادی".encode()),
+    "right to left": with_text("name", b"\xe2\x80\xae\xd8\xb4\xd8\xa7\xd8\xaf\xdb\x8c"),
     "quotes and markup": with_text("name", b"<b>'\";DROP TABLE voices;--"),
     "consent like a path": with_text("consent", b"../../../../root/.ssh/id_rsa"),
     "unknown parts": form(NAME, CONSENT, SAMPLE, part("x", b"1"), part("x", b"2"), part("y", b"a" * 100_000)),

@@ -84,7 +84,7 @@ format: setup-check ## Format and fix what can be fixed
 
 constraints: setup ## Resolve the exact pins anew
 	@$(BIN)/python -m pip install --quiet uv
-	@$(BIN)/uv pip compile --universal --python-version 3.11 pyproject.toml --group test --group check \
+	@$(BIN)/uv pip compile --universal --python-version 3.11 pyproject.toml --extra bench --extra s3 --group test --group check \
 	    --no-annotate --no-header --quiet --upgrade -o constraints.txt
 
 clean: ## Remove the virtual environment and caches

@@ -12,10 +12,12 @@ Speech is served at {url}/v1
   client = OpenAI(base_url="{url}/v1", api_key="none")
   client.audio.speech.create(model="{model}", voice="{voice}", input="Hello there!").write_to_file("hello.mp3")
 
+With API keys, send one: -H 'Authorization: Bearer KEY', api_key="KEY".
+
 API page: {url}/docs     Voices: {url}/v1/voices     Stop: Ctrl-C
 """
 _OPEN_TO_ALL = """
-Everyone who can reach port {port} of this machine can use it: there are no API keys yet.
+Without API keys everyone who can reach port {port} of this machine can use it: gepard keys create NAME
 """
 _OPENAI_MODEL = "tts-1"
 

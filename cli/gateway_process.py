@@ -53,8 +53,7 @@ def gateway(
     uvicorn_log.setLevel(logging.WARNING)
     uvicorn_log.addFilter(_ExpectedCuts())
     has_keys = asyncio.run(prepare(settings))
-    place = settings.server
-    sockets = inherit(fds, place, has_keys=has_keys) if fds else listen(place, has_keys=has_keys)
+    sockets = inherit(fds, settings.server, has_keys=has_keys) if fds else listen(settings.server, has_keys=has_keys)
     asyncio.run(require_redis(settings.redis.url))
     config = uvicorn.Config(
         build_app(settings, version=VERSION),

@@ -1,12 +1,9 @@
 """`gepard keys`: make, list and revoke API keys. Running gateways follow within seconds."""
 
-# The database's libraries take a second to import: only the commands that need them pay for it.
-# ruff: noqa: PLC0415
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import click
 import msgspec
@@ -15,12 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from cli.options import overridden
-from shared.errors import GepardError
+from shared.database import Database, database_url
 from shared.settings import Settings
 from shared.telemetry import configure_logging
-
-if TYPE_CHECKING:
-    from voices.api_keys import ApiKey, KeyRegistry
+from voices import migrations
+from voices.api_keys import MAX_NAME_CHARS, ApiKey, KeyLimits, KeyRegistry
 
 T = TypeVar("T")
 
@@ -52,8 +48,6 @@ def create(
     concurrent_streams: int | None,
 ) -> None:
     """Make a key and print it: it is stored only as a hash and cannot be shown again."""
-    from voices.api_keys import MAX_NAME_CHARS, KeyLimits
-
     if not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable():
         raise click.UsageError(f"a name has 1 to {MAX_NAME_CHARS} printable characters")
     limits = KeyLimits(
@@ -102,24 +96,17 @@ def revoke(settings: Settings, key: str) -> None:
     click.echo(f"Revoked {revoked.name!r} ({revoked.id}); running gateways refuse it within seconds.", err=True)
 
 
-def _with_registry(settings: Settings, work: Callable[["KeyRegistry"], Awaitable[T]]) -> T:
-    from shared.database import Database, database_url
-    from voices import migrations
-    from voices.api_keys import KeyRegistry
-
+def _with_registry(settings: Settings, work: Callable[[KeyRegistry], Awaitable[T]]) -> T:
     async def run() -> T:
         url = database_url(settings)
         await migrations.upgrade(url)
         async with Database(url) as database:
             return await work(KeyRegistry(database))
 
-    try:
-        return asyncio.run(run())
-    except GepardError as error:
-        raise click.ClickException(str(error)) from error
+    return asyncio.run(run())
 
 
-def _limits(key: "ApiKey") -> str:
+def _limits(key: ApiKey) -> str:
     limits = key.limits
     parts = (
         (limits.requests_per_minute, "requests/min"),

@@ -16,10 +16,10 @@ _COMMANDS = {
     "worker": "cli.worker_process:worker",
     "say": "cli.say:say",
     "voices": "cli.voices:voices",
-    "keys": "cli.keys:keys",
     "bench": "cli.bench.command:bench",
     "download": "cli.download:download",
     "doctor": "cli.doctor:doctor",
+    "keys": "cli.keys:keys",
 }
 
 

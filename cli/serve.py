@@ -56,7 +56,7 @@ def serve(
 
 
 def _has_keys(settings: Settings) -> bool:
-    # Heavy to import, and needed only to decide whether others than this machine may be served.
+    # Slow to import, and needed only where others than this machine could reach the port.
     from cli.registry import prepare  # noqa: PLC0415
 
     return asyncio.run(prepare(settings))

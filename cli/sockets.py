@@ -24,7 +24,7 @@ def is_loopback(host: str) -> bool:
 
 def needs_key(server: ServerSettings) -> bool:
     """Whether others than this machine could reach the gateway, and no one said that this needs no key."""
-    return not server.allow_remote and not is_loopback(server.host.strip("[]"))
+    return not server.allow_remote and not is_loopback(server.host)
 
 
 def listen(server: ServerSettings, *, has_keys: bool = False) -> list[socket.socket]:
@@ -54,16 +54,10 @@ def inherit(fds: Sequence[int], server: ServerSettings, *, has_keys: bool) -> li
     for sock in sockets:
         address = sock.getsockname()[0]
         if not has_keys and not server.allow_remote and not is_loopback(address):
+            for each in sockets:
+                each.close()
             raise _no_key(address)
     return sockets
-
-
-def _no_key(host: str) -> SettingsError:
-    return SettingsError(
-        f"without API keys only this machine is served, and server.host is {host}: make a key with `gepard keys "
-        "create NAME`, use localhost, or let everyone who can reach the port use it (--allow-remote, "
-        "server.allow_remote)"
-    )
 
 
 def url_of(sock: socket.socket) -> str:
@@ -78,6 +72,13 @@ def http_url(host: str, port: int) -> str:
     if _is_localhost(host) or host in ("0.0.0.0", "::"):  # noqa: S104  # compared, not bound
         host = "127.0.0.1"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _no_key(host: str) -> SettingsError:
+    return SettingsError(
+        f"without API keys only this machine is served, and server.host is {host}: make a key (gepard keys create "
+        "NAME), use localhost, or let everyone who can reach the port use it (--allow-remote, server.allow_remote)"
+    )
 
 
 def _is_localhost(host: str) -> bool:

@@ -59,8 +59,8 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
         fleet=fleet,
         jobs=JobMaker(settings, fleet, registry.speakers),
         admission=Admission(settings.limits.max_pending),
-        limits=limits,
         metrics=metrics,
+        limits=limits,
     )
 
     @asynccontextmanager

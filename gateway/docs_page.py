@@ -6,9 +6,11 @@ from pathlib import Path
 from litestar import Router
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin, SwaggerRenderPlugin
+from litestar.openapi.spec import Components, SecurityScheme
 from litestar.static_files import create_static_files_router
 
 _ASSETS = "/docs/assets"
+_KEY = "apiKey"
 
 
 def openapi_config(version: str) -> OpenAPIConfig:
@@ -18,6 +20,11 @@ def openapi_config(version: str) -> OpenAPIConfig:
         version=version,
         description="Text to speech on your own machines, in the shape of the OpenAI API.",
         path="/docs",
+        components=Components(
+            security_schemes={_KEY: SecurityScheme(type="http", scheme="bearer", description="gepard keys create NAME")}
+        ),
+        # Or none, while no key is configured.
+        security=[{_KEY: []}, {}],
         render_plugins=[
             SwaggerRenderPlugin(
                 path="/swagger",

@@ -64,8 +64,8 @@ ERRORS: dict[str, ErrorKind] = {
     "request_too_large": ErrorKind(413, "invalid_request_error"),
     "clip_too_large": ErrorKind(413, "invalid_request_error"),
     "range_not_satisfiable": ErrorKind(416, "invalid_request_error"),
-    # The key has used up what it may. Both name their Retry-After themselves.
-    "rate_limit_exceeded": ErrorKind(429, "requests"),
+    # The key has used up what it may.
+    "rate_limit_exceeded": ErrorKind(429, "requests", retry_after_s=2),
     "insufficient_quota": ErrorKind(429, "insufficient_quota"),
     # The service cannot serve it now.
     "server_overloaded": ErrorKind(503, "server_error", retry_after_s=2),

@@ -32,7 +32,6 @@ _RENEWALS_PER_LEASE = 3
 # Streams also end on other gateways, which only Redis knows.
 _POLL_S = 0.05
 _MAX_WAITING_PER_KEY = 32
-_BUSY_RETRY_S = 2.0
 
 _NO_LIMIT = -1
 
@@ -215,9 +214,15 @@ class Limits:
             await asyncio.sleep(self._lease_s / _RENEWALS_PER_LEASE)
             for key_id, ids in list(self._held.items()):
                 try:
-                    await self._renew(keys=[keys.leases(key_id)], args=[self._lease_ms, *ids])
+                    await self._renew_leases(key_id, frozenset(ids))
                 except (RedisError, OSError) as error:
                     log.warning("leases_not_renewed", key_id=key_id, error=type(error).__name__)
+
+    async def _renew_leases(self, key_id: KeyId, ids: frozenset[str]) -> None:
+        await self._renew(keys=[keys.leases(key_id)], args=[self._lease_ms, *ids])
+        # A stream that ended meanwhile may have been freed before it was renewed.
+        for ended in ids - self._held.get(key_id, set()):
+            await self._give_back(key_id, ended, 0, 0)
 
     @property
     def _lease_ms(self) -> int:
@@ -265,9 +270,10 @@ class Limits:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
             # The script may have admitted the request that nobody waits for any more.
-            answer = await asking
-            if answer.verdict is Verdict.ADMITTED:
-                await self._give_back(key.id, permit_id, characters, answer.day)
+            with contextlib.suppress(RedisError, OSError):
+                answer = await asking
+                if answer.verdict is Verdict.ADMITTED:
+                    await self._give_back(key.id, permit_id, characters, answer.day)
             raise
 
     async def _run_admit(self, key: ApiKey, permit_id: str, characters: int) -> Answer:
@@ -306,7 +312,7 @@ def _refusal(limits: KeyLimits, answer: Answer, characters: int) -> ApiError:
                 "rate_limit_exceeded",
                 f"This API key may have {limits.concurrent_streams} requests at once, and they are still running. "
                 "Try again when one has ended.",
-                headers={**_retry_after(1000 * _BUSY_RETRY_S), **headers},
+                headers=headers,
             )
 
 

@@ -23,6 +23,9 @@ from shared.formats import FORMATS
 _GUARD_CODES = ("forbidden_host", "forbidden_origin")
 """Any route may answer these: they come from the layers around the application."""
 
+_KEY_CODES = ("database_unavailable", "invalid_api_key")
+_NEED_NO_KEY = frozenset({"health", "ready"})
+
 _BODY_CODES = (
     "bad_request",
     "internal_error",
@@ -54,11 +57,13 @@ _SPEECH_CODES = (
     "client_too_slow",
     "database_unavailable",
     "engine_error",
+    "insufficient_quota",
     "model_not_found",
     "model_unavailable",
     "nothing_to_speak",
     "profile_unavailable",
     "storage_unavailable",
+    "rate_limit_exceeded",
     "string_above_max_length",
     "unsupported_language",
     "unsupported_parameter",
@@ -135,6 +140,15 @@ _SPEECH_HEADERS = {
     "x-sample-rate": OpenAPIHeader(description="Hz.", schema=Schema(type=OpenAPIType.INTEGER), required=True),
     "x-channels": OpenAPIHeader(description="Always 1.", schema=Schema(type=OpenAPIType.INTEGER), required=True),
 }
+_LIMIT_HEADERS = {
+    f"x-ratelimit-{what}-{of}": OpenAPIHeader(description=description, schema=Schema(type=kind))
+    for of, unit in (("requests", "requests a minute"), ("tokens", "characters a day"))
+    for what, kind, description in (
+        ("limit", OpenAPIType.INTEGER, f"The key's limit of {unit}; absent where it has none."),
+        ("remaining", OpenAPIType.INTEGER, f"What is left of the {unit}."),
+        ("reset", OpenAPIType.STRING, "Until all of it is there again, e.g. 12ms, 1s, 6m0s."),
+    )
+}
 _SSE_EXAMPLE = (
     'data: {"type":"speech.audio.delta","audio":"<base64>"}\n\n'
     'data: {"type":"speech.audio.done","usage":{"input_tokens":31,"output_tokens":148,"total_tokens":179}}\n\n'
@@ -154,7 +168,9 @@ def complete(document: OpenAPI) -> None:
             responses["200"] = _speech_response()
         elif operation.operation_id == "synthesize":
             responses["200"] = OpenAPIResponse(
-                description="The whole wav.", content={"audio/wav": OpenAPIMediaType(schema=binary())}
+                description="The whole wav.",
+                headers=dict(_LIMIT_HEADERS),
+                content={"audio/wav": OpenAPIMediaType(schema=binary())},
             )
         if (audio_type := AUDIO_TYPES.get(_family_free(operation))) is not None:
             responses = ranged_responses(audio_type)
@@ -162,7 +178,10 @@ def complete(document: OpenAPI) -> None:
             operation.request_body = form
         for response in responses.values():
             response.headers = {**_COMMON_HEADERS, **(response.headers or {})}
-        codes = (*_GUARD_CODES, *ROUTE_CODES.get(operation.operation_id or "", ()))
+        if operation.operation_id in _NEED_NO_KEY:
+            operation.security = []
+        key_codes = () if operation.operation_id in _NEED_NO_KEY else _KEY_CODES
+        codes = (*_GUARD_CODES, *key_codes, *ROUTE_CODES.get(operation.operation_id or "", ()))
         operation.responses = {**responses, **_error_responses(codes)}
 
 
@@ -184,7 +203,7 @@ def _speech_response() -> OpenAPIResponse:
     )
     return OpenAPIResponse(
         description="Audio in the asked format, streamed; with stream_format sse, slices of it as events.",
-        headers=dict(_SPEECH_HEADERS),
+        headers={**_SPEECH_HEADERS, **_LIMIT_HEADERS},
         content=content,
     )
 
@@ -201,6 +220,8 @@ def _error_response(status: int, codes: list[str]) -> OpenAPIResponse:
     headers = dict(_COMMON_HEADERS)
     if any(ERRORS[code].retry_after_s is not None for code in codes):
         headers["retry-after"] = _RETRY_AFTER
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        headers.update(_LIMIT_HEADERS)
     return OpenAPIResponse(
         description=f"{HTTPStatus(status).phrase}: {', '.join(sorted(codes))}.",
         headers=dict(headers),

@@ -109,9 +109,9 @@ class Reply:
                     events.append(event)
                 case Done(usage=usage):
                     self.finished = True
+                    self.record.came(event)
                     info = self._fleet.models().get(self._job.model)
                     self._audio_s = usage.output_tokens * info.frame_s if info else 0.0
-                    self.record.came(event)
                     events.append(event)
                 case Failed(code=code, message=message):
                     if code != _WORKER_LEFT:

@@ -42,8 +42,8 @@ class SpeechService:
     fleet: Fleet
     jobs: JobMaker
     admission: Admission
-    limits: Limits
     metrics: Metrics
+    limits: Limits
 
     async def begin(
         self, draft: Draft, request: Request[Any, Any, Any], *, characters: int

@@ -150,7 +150,10 @@ class KeyRegistry:
             return _api_key(row)
 
     async def record(self, used: Iterable[DayUsage], last_used: Iterable[tuple[KeyId, datetime]]) -> None:
-        """Add to what keys used, and note when. Never lowers a count and never turns a time back."""
+        """Add to what keys used, and note when. Never lowers a count and never turns a time back.
+
+        Rows that an operator has deleted by hand are passed over.
+        """
         async with self._database.session() as session:
             # In the order of ids: two gateways that write the same rows must not wait for each other in a ring.
             for key_id, when in sorted(last_used):
@@ -160,7 +163,10 @@ class KeyRegistry:
                     .where(or_(ApiKeyRow.last_used_at.is_(None), ApiKeyRow.last_used_at < when))
                     .values(last_used_at=when)
                 )
+            known = set(await session.scalars(select(ApiKeyRow.id)))
             for usage in sorted(used, key=lambda usage: (usage.key_id, usage.day)):
+                if usage.key_id not in known:
+                    continue
                 insert = _insert(session, UsageRow).values(
                     key_id=usage.key_id,
                     day=usage.day,

@@ -105,16 +105,6 @@ def test_a_database_that_cannot_be_used_is_one_line_without_the_password(gepard)
     assert "hunter2" not in result.output
 
 
-def test_several_commands_that_start_at_once_in_an_empty_folder_all_work(tmp_path):
-    environment = {**os.environ, "GEPARD_DATA_DIR": str(tmp_path / "data")}
-    command = [sys.executable, "-W", "ignore", "-m", "cli", "keys", "create"]
-    processes = [
-        subprocess.Popen([*command, f"number {index}"], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
-        for index in range(3)
-    ]
-    assert [(process.communicate()[1], process.returncode)[1] for process in processes] == [0] * 3
-
-
 def test_an_installed_wheel_makes_its_database_in_an_empty_folder(tmp_path):
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli.sockets import http_url, is_loopback, listen, url_of
+from cli.sockets import http_url, inherit, is_loopback, listen, url_of
 from shared.errors import SettingsError
 from shared.settings import ServerSettings
 
@@ -88,6 +88,35 @@ def test_an_ipv6_address_is_that_address_alone(host: str):
 def test_what_others_could_reach_must_be_allowed(host: str):
     with pytest.raises(SettingsError, match=r"--allow-remote, server\.allow_remote"):
         listen(ServerSettings(host=host, port=0))
+
+
+def test_with_an_api_key_others_may_reach_it():
+    (only,) = listen(ServerSettings(host="0.0.0.0", port=0), has_keys=True)
+    with only:
+        assert answers("127.0.0.1", only.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("host", "has_keys", "allow_remote", "served"),
+    [
+        ("127.0.0.1", False, False, True),
+        ("0.0.0.0", True, False, True),
+        ("0.0.0.0", False, True, True),
+        ("0.0.0.0", False, False, False),
+    ],
+)
+def test_an_inherited_socket_is_judged_anew(host: str, has_keys: bool, allow_remote: bool, served: bool):
+    """A gateway that is started again may find that its keys are gone, with the database."""
+    with socket.create_server((host, 0)) as bound:
+        server = ServerSettings(allow_remote=allow_remote)
+        fd = os.dup(bound.fileno())
+        if served:
+            (inherited,) = inherit([fd], server, has_keys=has_keys)
+            with inherited:
+                assert inherited.getsockname() == bound.getsockname()
+        else:
+            with pytest.raises(SettingsError, match="gepard keys create NAME"):
+                inherit([fd], server, has_keys=has_keys)
 
 
 @pytest.mark.parametrize("taken", ["127.0.0.1", pytest.param("::1", marks=needs_ipv6)])

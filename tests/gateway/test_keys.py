@@ -5,13 +5,15 @@ import asyncio
 import msgspec
 import pytest
 from msgspec.structs import replace
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from gateway import keys
 from gateway.keys import Keys
 from gateway.usage import UsageLog
 from shared.database import Database, database_url
 from shared.errors import DatabaseError
-from shared.settings import AuthSettings, ServerSettings
+from shared.settings import AuthSettings, DatabaseSettings, ServerSettings
 from tests.support.databases import make_key
 from tests.support.engines import ToneEngine
 from tests.support.stack import running_stack
@@ -159,6 +161,35 @@ async def test_with_a_key_every_address_and_every_host_name_is_served(settings, 
     async with running_stack(everywhere, engine) as stack, stack.client(key) as client:
         response = await speak(client, host="tts.example.com", origin="https://app.example.com")
         assert response.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/realtime", "/v1/audio/speech"])
+async def test_web_sockets_pass_the_same_door(keyed_stack, path):
+    with pytest.raises(InvalidStatus) as caught:
+        await connect(f"{keyed_stack.url.replace('http', 'ws')}{path}", proxy=None)
+    assert caught.value.response.status_code == 401
+    assert b"invalid_api_key" in caught.value.response.body
+
+
+async def test_a_web_page_cannot_open_a_web_socket_to_a_gateway_without_keys(stack):
+    with pytest.raises(InvalidStatus) as caught:
+        await connect(f"{stack.url.replace('http', 'ws')}/v1", origin="https://evil.example", proxy=None)
+    assert caught.value.response.status_code == 403
+    assert b"forbidden_origin" in caught.value.response.body
+
+
+async def test_keys_may_lie_in_either_database(settings, database, engine):
+    url = database.render_as_string(hide_password=False)
+    settings = replace(settings, database=DatabaseSettings(url=url))
+    _, key = await make_key(settings, requests_per_minute=5)
+    async with running_stack(settings, engine) as stack, stack.client(key) as client:
+        response = await speak(client)
+        assert response.status_code == 200
+        assert response.headers["x-ratelimit-remaining-requests"] == "4"
+    async with Database(database) as opened:
+        (made,) = await KeyRegistry(opened).all()
+        assert made.last_used_at is not None
+        assert [day.requests for day in await KeyRegistry(opened).usage(made.id)] == [1]
 
 
 async def test_the_key_of_the_settings_opens(settings, engine):

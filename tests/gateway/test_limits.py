@@ -12,7 +12,9 @@ import sys
 import pytest
 from msgspec.structs import replace
 
-from gateway.limits import duration
+from gateway.limits import Limits, duration
+from gateway.usage import UsageLog
+from shared.broker.connection import connect
 from shared.settings import Settings
 from tests.support.databases import make_key
 from tests.support.engines import ToneEngine
@@ -206,12 +208,8 @@ async def test_who_hangs_up_while_waiting_takes_nothing(settings):
         assert (await first).status_code == 200
         last = await client.post("/v1/audio/speech", json=request())
         assert last.headers["x-ratelimit-remaining-tokens"] == "80"
-        await eventually(lambda: stack_is_free(stack, made))
+        await eventually(lambda: no_lease(stack.redis, made))
     assert len(held.engine.requests) == 2
-
-
-async def stack_is_free(stack, key) -> bool:
-    return await stack.redis.zcard(f"gepard:limits:streams:{key.id}") == 0
 
 
 async def test_a_hang_up_frees_the_stream_and_keeps_what_was_sent(settings):
@@ -220,7 +218,7 @@ async def test_a_hang_up_frees_the_stream_and_keeps_what_was_sent(settings):
     async with running_stack(settings, engine) as stack, stack.client(key) as client:
         async with client.stream("POST", "/v1/audio/speech", json=request("a" * 200)) as response:
             await anext(response.aiter_bytes())
-        await eventually(lambda: stack_is_free(stack, made))
+        await eventually(lambda: no_lease(stack.redis, made))
         assert await stack.redis.get(f"gepard:limits:characters:{made.id}") == b"200"
 
 
@@ -290,6 +288,32 @@ async def test_a_running_stream_keeps_its_lease_far_beyond_its_expiry(settings):
             assert (await client.post("/v1/audio/speech", json=request())).status_code == 429
         held.open.set()
         assert (await call).status_code == 200
+
+
+async def test_a_stream_that_ends_while_its_lease_is_renewed_leaves_no_lease(settings):
+    """The renewal may reach Redis after the release."""
+    made, _ = await make_key(settings, concurrent_streams=1)
+    redis = connect(settings.redis.url, max_connections=4)
+    limits = Limits(redis, UsageLog(None), replace(settings.limits, stream_lease_s=1))
+    renew, renewed = limits._renew, asyncio.Event()
+    permit = await limits.enter(made, 10)
+
+    async def renew_late(**arguments):
+        await permit.close(delivered=True, audio_s=0)
+        await renew(**arguments)
+        renewed.set()
+
+    limits._renew = renew_late
+    keeping = asyncio.create_task(limits.keep_leases())
+    await renewed.wait()
+    await eventually(lambda: no_lease(redis, made), within_s=0.5)
+    keeping.cancel()
+    await asyncio.wait([keeping])
+    await redis.aclose(close_connection_pool=True)
+
+
+async def no_lease(redis, key) -> bool:
+    return await redis.zcard(f"gepard:limits:streams:{key.id}") == 0
 
 
 def start_gateway(settings: Settings) -> subprocess.Popen[str]:

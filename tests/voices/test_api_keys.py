@@ -127,3 +127,16 @@ async def test_gateways_that_record_at_once_lose_nothing(registry):
     )
     for key in keys:
         assert [(day.requests, day.characters) for day in await registry.usage(key.id)] == [(10, 30)]
+
+
+async def test_a_row_deleted_by_hand_does_not_stop_the_counting_of_others(opened, registry):
+    gone, _ = await registry.create("gone", NO_LIMITS)
+    made, _ = await registry.create("laptop", NO_LIMITS)
+    async with opened.session() as session:
+        await session.execute(text("DELETE FROM api_keys WHERE name = 'gone'"))
+    day, now = date(2026, 1, 2), datetime.now(UTC)
+    await registry.record(
+        [DayUsage(key_id=key.id, day=day, requests=1) for key in (gone, made)], [(key.id, now) for key in (gone, made)]
+    )
+    assert await registry.usage(gone.id) == []
+    assert [used.requests for used in await registry.usage(made.id)] == [1]

@@ -2,6 +2,8 @@
 
 import asyncio
 import shutil
+import subprocess
+import sys
 from datetime import UTC, date, datetime
 
 import pytest
@@ -128,6 +130,35 @@ async def test_a_database_of_a_newer_version_is_refused(database):
         await session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(DatabaseError, match=r"newer version of gepard .*9999"):
         await migrations.upgrade(database)
+
+
+START_AT_ONCE = """
+import asyncio, os, sys
+from sqlalchemy import make_url
+from voices import migrations
+
+def child():
+    pid = os.fork()
+    if pid == 0:
+        try:
+            asyncio.run(migrations.upgrade(make_url(sys.argv[1])))
+        except BaseException as error:
+            print(repr(error), file=sys.stderr)
+            os._exit(1)
+        os._exit(0)
+    return pid
+
+sys.exit(any([os.waitpid(pid, 0)[1] for pid in [child() for _ in range(6)]]))
+"""
+
+
+def test_processes_that_start_at_once_on_an_empty_database_all_succeed(database):
+    url = database.render_as_string(hide_password=False)
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", START_AT_ONCE, url], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("database_migrated") == 1
 
 
 async def test_a_migrator_waits_for_another_one(database):

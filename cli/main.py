@@ -15,6 +15,7 @@ _COMMANDS = {
     "gateway": "cli.gateway_process:gateway",
     "worker": "cli.worker_process:worker",
     "say": "cli.say:say",
+    "voices": "cli.voices:voices",
     "bench": "cli.bench.command:bench",
     "download": "cli.download:download",
     "doctor": "cli.doctor:doctor",

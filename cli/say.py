@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import click
-import httpx
 
+from cli.api_client import api_client, checked, connection_options
 from cli.say_output import STDOUT, progress, sink
-from cli.sockets import http_url
 from shared.formats import AudioFormat
-from shared.settings import ServerSettings, Settings
+from shared.settings import Settings
 
 _FORMATS = {audio_format.value: audio_format for audio_format in AudioFormat}
 _ENDINGS = {**_FORMATS, "ogg": AudioFormat.OPUS}
-_CONNECT_TIMEOUT_S = 5.0
 _STDIN = "-"
 
 
@@ -40,32 +38,21 @@ _STDIN = "-"
 @click.option("--temperature", type=float)
 @click.option("--cfg-scale", type=float, help="Above 1: guidance, where the model can do it.")
 @click.option("--reference", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Clip to speak like.")
-@click.option("--url", help="Base URL of the API (default: the gateway of this configuration).")
-@click.option("--api-key", envvar="OPENAI_API_KEY", default="none", help="Key to send ($OPENAI_API_KEY).")
+@connection_options
 @click.pass_obj
 def say(settings: Settings, /, text: str, output: str, url: str | None, api_key: str, **options: Any) -> None:  # noqa: ANN401
     """Speak TEXT (- reads it from the standard input) into a file."""
     body = _request_body(_read(text), output, options, settings)
-    speech_url = _speech_url(url, settings.server)
-    client = httpx.Client(
-        headers={b"authorization": b"Bearer " + api_key.encode()},
-        timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S),
-        trust_env=url is not None,
-    )
     # The file first: what cannot be written is not asked for.
-    with sink(output) as target, progress("speaking" if output == STDOUT else output) as advance, client:
-        try:
-            with client.stream("POST", speech_url, json=body) as response:
-                if not response.is_success:
-                    response.read()
-                    raise click.ClickException(_error_message(response))
-                for data in response.iter_bytes():
-                    target.write(data)
-                    advance(len(data))
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise click.ClickException(f"no gateway answers at {speech_url}: start one with `gepard serve`") from error
-        except httpx.HTTPError as error:
-            raise click.ClickException(f"the reply broke off: {error}") from error
+    with (
+        sink(output) as target,
+        progress("speaking" if output == STDOUT else output) as advance,
+        api_client(url, api_key, settings.server) as client,
+        client.stream("POST", "audio/speech", json=body) as response,
+    ):
+        for data in checked(response).iter_bytes():
+            target.write(data)
+            advance(len(data))
 
 
 def _read(text: str) -> str:
@@ -101,24 +88,3 @@ def _format_of(output: str) -> str:
     if ending and ending not in _ENDINGS:
         raise click.ClickException(f"no format ends in .{ending}: name one (--format {'|'.join(_FORMATS)})")
     return _ENDINGS[ending].value if ending else AudioFormat.MP3.value
-
-
-def _speech_url(url: str | None, server: ServerSettings) -> httpx.URL:
-    """Where to send the request: `url` with or without /v1, or the gateway of this configuration."""
-    if url is None and server.port == 0:
-        raise click.ClickException("server.port is 0: name the gateway (--url)")
-    try:
-        base = httpx.URL(url or http_url(server.host, server.port))
-    except httpx.InvalidURL as error:
-        raise click.ClickException(f"--url {url}: {error}") from error
-    if base.scheme not in ("http", "https") or not base.host:
-        raise click.ClickException(f"--url {url}: expected something like http://127.0.0.1:8000/v1")
-    path = base.path.rstrip("/") or "/v1"
-    return base.copy_with(path=f"{path}/audio/speech")
-
-
-def _error_message(response: httpx.Response) -> str:
-    try:
-        return str(response.json()["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"the server answered {response.status_code}"

@@ -12,18 +12,36 @@ from gateway.keys import Keys
 from gateway.loopback import loopback_refusal
 from shared.settings import Settings
 from voices.api_keys import ApiKey
+from voices.records import ANONYMOUS, Owner
 
 _OPEN_PATHS = frozenset({"/health", "/ready", "/docs"})
 _OPEN_FOLDERS = ("/docs/",)
 _LISTS = frozenset({"/v1/models", "/v1/audio/models", "/v1/voices", "/v1/audio/voices"})
 
 _STATE_KEY = "api_key"
+_STATE_ANONYMOUS = "anonymous"
 
 
 def key_of(request: Request[Any, Any, Any]) -> ApiKey | None:
     """The key that the request came with; None where no key is configured."""
     key: ApiKey | None = request.scope["state"].get(_STATE_KEY)
     return key
+
+
+def viewer_of(request: Request[Any, Any, Any]) -> Owner | None:
+    """Whose voices the request may see; None: only public ones, as on a list that is open to everyone."""
+    key = key_of(request)
+    if key is not None:
+        return Owner(key.id)
+    return ANONYMOUS if request.scope["state"].get(_STATE_ANONYMOUS) else None
+
+
+def owner_of(request: Request[Any, Any, Any]) -> Owner:
+    """Who makes, changes or deletes a voice. Only for routes that need a key where there are keys."""
+    owner = viewer_of(request)
+    if owner is None:
+        raise RuntimeError("a route that changes voices is open to everyone")
+    return owner
 
 
 class AccessGuard:
@@ -49,6 +67,7 @@ class AccessGuard:
         if not await self._keys.required():
             if not self._allow_remote and (error := loopback_refusal(scope)) is not None:
                 raise error
+            scope.setdefault("state", {})[_STATE_ANONYMOUS] = True
         elif not self._is_open(scope):
             authorization = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
             key = await self._keys.authenticate(authorization.decode("latin-1"))

@@ -4,14 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from litestar import Litestar
+from litestar import Litestar, Router
 from litestar.di import Provide
 from litestar.types import ASGIApp
 
 from gateway.access import AccessGuard
 from gateway.admission import Admission
+from gateway.consent_routes import CONSENT_ROUTES
 from gateway.docs_page import docs_assets, openapi_config
 from gateway.errors import handle_error
+from gateway.form import FORM_OVERHEAD_BYTES
 from gateway.health import health, ready, root
 from gateway.keys import Keys
 from gateway.limits import Limits
@@ -19,11 +21,13 @@ from gateway.metrics import Metrics, get_metrics
 from gateway.models import list_audio_models, list_models, retrieve_model
 from gateway.openapi import complete
 from gateway.prepare import JobMaker
+from gateway.preview_routes import PREVIEW_ROUTES
+from gateway.registry import build_registry
 from gateway.request_log import RequestLog
 from gateway.request_metrics import RequestMetrics
 from gateway.speech import SpeechService, create_speech, synthesize
 from gateway.usage import UsageLog
-from gateway.voice_routes import list_voices
+from gateway.voice_routes import VOICE_ROUTES
 from shared.broker.connection import connect, warm
 from shared.broker.heartbeat import Fleet
 from shared.broker.queue import JobQueue
@@ -40,17 +44,20 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
     redis = connect(settings.redis.url, max_connections=settings.redis.max_connections)
     fleet = Fleet(redis)
     database = Database(database_url(settings))
-    registry = KeyRegistry(database)
-    usage = UsageLog(registry)
-    keys = Keys(registry, usage)
+    key_registry = KeyRegistry(database)
+    usage = UsageLog(key_registry)
+    keys = Keys(key_registry, usage)
     limits = Limits(redis, usage, settings.limits)
+    queue = JobQueue(redis)
+    registry = build_registry(settings, database, redis, queue, fleet)
+    max_form_bytes = settings.clips.max_upload_bytes + FORM_OVERHEAD_BYTES
     metrics = Metrics(fleet.workers)
     speech = SpeechService(
         settings=settings,
         redis=redis,
-        queue=JobQueue(redis),
+        queue=queue,
         fleet=fleet,
-        jobs=JobMaker(settings, fleet),
+        jobs=JobMaker(settings, fleet, registry.speakers),
         admission=Admission(settings.limits.max_pending),
         metrics=metrics,
         limits=limits,
@@ -69,6 +76,7 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
                 task.cancel()
             await asyncio.wait(background)
             await usage.flush()
+            await registry.voices.close()
             await database.close()
             await redis.aclose(close_connection_pool=True)
 
@@ -79,7 +87,11 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
             list_models,
             list_audio_models,
             retrieve_model,
-            list_voices,
+            Router(
+                "/",
+                route_handlers=[*VOICE_ROUTES, *PREVIEW_ROUTES, *CONSENT_ROUTES],
+                request_max_body_size=max_form_bytes,
+            ),
             health,
             ready,
             root,
@@ -89,6 +101,9 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
         dependencies={
             "speech": Provide(lambda: speech, sync_to_thread=False),
             "fleet": Provide(lambda: fleet, sync_to_thread=False),
+            "voices": Provide(lambda: registry.voices, sync_to_thread=False),
+            "consents": Provide(lambda: registry.consents, sync_to_thread=False),
+            "cache": Provide(lambda: registry.cache, sync_to_thread=False),
             "settings": Provide(lambda: settings, sync_to_thread=False),
             "metrics": Provide(lambda: metrics, sync_to_thread=False),
         },

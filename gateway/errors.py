@@ -4,15 +4,18 @@ Never 409: the SDKs retry it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
 import msgspec
 from litestar import MediaType, Request, Response
 from litestar.exceptions import HTTPException, SerializationException, ValidationException
+from redis.exceptions import RedisError
 
 from gateway.schemas import choices_of
+from shared.errors import ClipRefused, ClipStoreError, DatabaseError, IntakeBusy, VoiceRefused
 from shared.telemetry import get_logger
 
 log = get_logger()
@@ -39,6 +42,18 @@ ERRORS: dict[str, ErrorKind] = {
     "unsupported_parameter": ErrorKind(400, "invalid_request_error"),
     "unsupported_sample_rate": ErrorKind(400, "invalid_request_error"),
     "voice_not_found": ErrorKind(400, "invalid_request_error"),
+    "clip_clipped": ErrorKind(400, "invalid_request_error"),
+    "clip_not_audio": ErrorKind(400, "invalid_request_error"),
+    "clip_silent": ErrorKind(400, "invalid_request_error"),
+    "clip_too_long": ErrorKind(400, "invalid_request_error"),
+    "clip_too_short": ErrorKind(400, "invalid_request_error"),
+    "clip_undecodable": ErrorKind(400, "invalid_request_error"),
+    "clip_unusable": ErrorKind(400, "invalid_request_error"),
+    "consent_in_use": ErrorKind(400, "invalid_request_error"),
+    "consent_not_found": ErrorKind(400, "invalid_request_error"),
+    "too_many_consents": ErrorKind(400, "invalid_request_error"),
+    "too_many_voices": ErrorKind(400, "invalid_request_error"),
+    "voice_exists": ErrorKind(400, "invalid_request_error"),
     "bad_request": ErrorKind(400, "invalid_request_error"),
     "invalid_api_key": ErrorKind(401, "invalid_request_error"),
     "forbidden_host": ErrorKind(403, "invalid_request_error"),
@@ -47,6 +62,8 @@ ERRORS: dict[str, ErrorKind] = {
     "not_found": ErrorKind(404, "invalid_request_error"),
     "method_not_allowed": ErrorKind(405, "invalid_request_error"),
     "request_too_large": ErrorKind(413, "invalid_request_error"),
+    "clip_too_large": ErrorKind(413, "invalid_request_error"),
+    "range_not_satisfiable": ErrorKind(416, "invalid_request_error"),
     # The key has used up what it may.
     "rate_limit_exceeded": ErrorKind(429, "requests", retry_after_s=2),
     "insufficient_quota": ErrorKind(429, "insufficient_quota"),
@@ -55,6 +72,9 @@ ERRORS: dict[str, ErrorKind] = {
     "model_unavailable": ErrorKind(503, "server_error", retry_after_s=2),
     "broker_unavailable": ErrorKind(503, "server_error", retry_after_s=2),
     "database_unavailable": ErrorKind(503, "server_error", retry_after_s=2),
+    "storage_unavailable": ErrorKind(503, "server_error", retry_after_s=2),
+    "voice_not_ready": ErrorKind(503, "server_error", retry_after_s=2),
+    "profile_unavailable": ErrorKind(503, "server_error", retry_after_s=1),
     "worker_lost": ErrorKind(503, "server_error", retry_after_s=1),
     "worker_stopping": ErrorKind(503, "server_error", retry_after_s=1),
     # The service failed on it.
@@ -109,6 +129,18 @@ class ApiError(Exception):
         return {**waiting, **self._headers}
 
 
+@contextmanager
+def blaming(param: str) -> Iterator[None]:
+    """Name the parameter that a refused clip, or a clip nothing can be made of, came in."""
+    try:
+        yield
+    except ClipRefused as refused:
+        raise ApiError(refused.code, refused.message, param=param) from refused
+    except VoiceRefused as refused:
+        own = param if refused.code == "clip_unusable" else None
+        raise ApiError(refused.code, refused.message, param=refused.param or own) from refused
+
+
 def handle_error(request: Request[Any, Any, Any], error: Exception) -> Response[ErrorAnswer]:
     """The one exception handler of the application."""
     api_error = to_api_error(request, error)
@@ -127,8 +159,8 @@ def handle_error(request: Request[Any, Any, Any], error: Exception) -> Response[
 
 def to_api_error(request: Request[Any, Any, Any], error: Exception) -> ApiError:
     """Translate what the framework raises."""
-    if isinstance(error, ApiError):
-        return error
+    if (own := _own_error(error)) is not None:
+        return own
     if isinstance(error, ValidationException):
         return _invalid_body(error)
     if isinstance(error, SerializationException) or isinstance(error.__cause__, SerializationException):
@@ -142,6 +174,34 @@ def to_api_error(request: Request[Any, Any, Any], error: Exception) -> ApiError:
         code = _CODES_BY_STATUS.get(status, fallback)
         return ApiError(code, _framework_message(request, code, error))
     return ApiError(_INTERNAL, _INTERNAL_MESSAGE)
+
+
+def _own_error(error: Exception) -> ApiError | None:
+    """For what this project raises: refusals, and parts of the service that are away, full or busy."""
+    match error:
+        case ApiError():
+            return error
+        case ClipRefused():
+            return ApiError(error.code, error.message)
+        case VoiceRefused():
+            return ApiError(error.code, error.message, param=error.param)
+    unavailable = _unavailable(error)
+    if unavailable is not None:
+        log.warning("part_unavailable", code=unavailable.code, error=type(error).__name__, reason=str(error))
+    return unavailable
+
+
+def _unavailable(error: Exception) -> ApiError | None:
+    match error:
+        case IntakeBusy():
+            return ApiError("server_overloaded", "Too many clips are being taken in; try again later.")
+        case DatabaseError():
+            return ApiError("database_unavailable", "The registry of voices cannot be used at the moment.")
+        case ClipStoreError():
+            return ApiError("storage_unavailable", "Clips cannot be kept or read at the moment.")
+        case RedisError():
+            return ApiError("broker_unavailable", "The message broker cannot be reached.")
+    return None
 
 
 def _framework_message(request: Request[Any, Any, Any], code: str, error: HTTPException) -> str:

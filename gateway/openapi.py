@@ -17,6 +17,7 @@ from litestar.openapi.spec import (
 from litestar.openapi.spec.enums import OpenAPIType
 
 from gateway.errors import ERRORS, ApiError
+from gateway.openapi_voices import AUDIO_TYPES, FORMS, binary, ranged_responses
 from shared.formats import FORMATS
 
 _GUARD_CODES = ("forbidden_host", "forbidden_origin")
@@ -35,30 +36,77 @@ _BODY_CODES = (
     "request_too_large",
 )
 
+_CLIP_CODES = (
+    "clip_clipped",
+    "clip_not_audio",
+    "clip_silent",
+    "clip_too_large",
+    "clip_too_long",
+    "clip_too_short",
+    "clip_undecodable",
+    "server_overloaded",
+)
+
+_REGISTRY_CODES = ("broker_unavailable", "database_unavailable", "internal_error", "storage_unavailable")
+
 _SPEECH_CODES = (
     *_BODY_CODES,
+    *_CLIP_CODES,
     "broker_unavailable",
+    "clip_unusable",
     "client_too_slow",
+    "database_unavailable",
     "engine_error",
     "insufficient_quota",
     "model_not_found",
     "model_unavailable",
     "nothing_to_speak",
+    "profile_unavailable",
+    "storage_unavailable",
     "rate_limit_exceeded",
-    "server_overloaded",
     "string_above_max_length",
     "unsupported_language",
     "unsupported_parameter",
     "unsupported_sample_rate",
     "voice_not_found",
+    "voice_not_ready",
     "worker_lost",
 )
+
+_FORM_CODES = (
+    *_REGISTRY_CODES,
+    *_CLIP_CODES,
+    "bad_request",
+    "invalid_value",
+    "missing_required_parameter",
+    "request_too_large",
+    "string_above_max_length",
+)
+_RENAME_CODES = (*_BODY_CODES, *_REGISTRY_CODES, "not_found", "string_above_max_length")
+
+_VOICE_CODES: dict[str, tuple[str, ...]] = {
+    "listVoices": ("database_unavailable", "invalid_value"),
+    "createVoice": (*_FORM_CODES, "consent_not_found", "too_many_voices", "voice_exists"),
+    "retrieveVoice": ("database_unavailable", "not_found"),
+    "updateVoice": (*_RENAME_CODES, "voice_exists"),
+    "deleteVoice": (*_REGISTRY_CODES, "not_found"),
+    "retrieveVoiceClip": (*_REGISTRY_CODES, "not_found", "range_not_satisfiable"),
+    "previewVoice": (*_SPEECH_CODES, "not_found", "range_not_satisfiable"),
+}
+"""Under both paths: `listAudioVoices` as `listVoices`."""
 
 ROUTE_CODES: dict[str, tuple[str, ...]] = {
     "createSpeech": _SPEECH_CODES,
     "synthesize": _SPEECH_CODES,
     "retrieveModel": ("model_not_found", "not_found"),
     "ready": ("model_unavailable",),
+    **_VOICE_CODES,
+    **{name.replace("Voice", "AudioVoice", 1): codes for name, codes in _VOICE_CODES.items()},
+    "createVoiceConsent": (*_FORM_CODES, "too_many_consents"),
+    "listVoiceConsents": ("database_unavailable", "invalid_value"),
+    "retrieveVoiceConsent": ("database_unavailable", "not_found"),
+    "updateVoiceConsent": _RENAME_CODES,
+    "deleteVoiceConsent": (*_REGISTRY_CODES, "consent_in_use", "not_found"),
 }
 """The errors of each operation, beside those of the guard; a test compares them with what is raised."""
 
@@ -122,8 +170,12 @@ def complete(document: OpenAPI) -> None:
             responses["200"] = OpenAPIResponse(
                 description="The whole wav.",
                 headers=dict(_LIMIT_HEADERS),
-                content={"audio/wav": OpenAPIMediaType(schema=_binary())},
+                content={"audio/wav": OpenAPIMediaType(schema=binary())},
             )
+        if (audio_type := AUDIO_TYPES.get(_family_free(operation))) is not None:
+            responses = ranged_responses(audio_type)
+        if (form := FORMS.get(_family_free(operation))) is not None:
+            operation.request_body = form
         for response in responses.values():
             response.headers = {**_COMMON_HEADERS, **(response.headers or {})}
         if operation.operation_id in _NEED_NO_KEY:
@@ -133,18 +185,19 @@ def complete(document: OpenAPI) -> None:
         operation.responses = {**responses, **_error_responses(codes)}
 
 
+def _family_free(operation: Operation) -> str:
+    """An operation's id, the same for both paths of voices."""
+    return (operation.operation_id or "").replace("AudioVoice", "Voice", 1)
+
+
 def _operations(document: OpenAPI) -> Iterator[Operation]:
     for item in (document.paths or {}).values():
         if isinstance(item, PathItem):
             yield from filter(None, (item.get, item.post, item.put, item.patch, item.delete))
 
 
-def _binary() -> Schema:
-    return Schema(type=OpenAPIType.STRING, content_media_type="application/octet-stream")
-
-
 def _speech_response() -> OpenAPIResponse:
-    content = {spec.content_type: OpenAPIMediaType(schema=_binary()) for spec in FORMATS.values()}
+    content = {spec.content_type: OpenAPIMediaType(schema=binary()) for spec in FORMATS.values()}
     content["text/event-stream"] = OpenAPIMediaType(
         schema=Schema(type=OpenAPIType.STRING), examples={"events": Example(value=_SSE_EXAMPLE)}
     )

@@ -4,16 +4,20 @@ import asyncio
 import secrets
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from gateway.errors import ApiError
 from gateway.schemas import SpeechRequest
+from gateway.speakers import Speaker, Speakers
 from gateway.text import Lexicon, LexiconError, PauseError, Reading, foreign_script
-from shared.contracts import EngineInfo, JobId, Segment, SpeechJob, Voice
+from shared.contracts import EngineInfo, JobId, PresetVoice, Segment, SpeechJob
 from shared.errors import SettingsError
 from shared.formats import FORMATS, AudioFormat
 from shared.settings import DEFAULT_MODEL_ALIAS, BitRateSettings, Settings
-from voices.aliases import aliases_of, resolve_voice
+from voices.records import Owner
 
 # Normalising takes some 10 µs a character: longer texts go to a thread, so that no stream waits for them.
 _INLINE_TEXT_CHARS = 500
@@ -27,43 +31,56 @@ class Models(Protocol):
         ...
 
 
+_NOBODY = PresetVoice(name="")
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A job whose speaker is still to be readied."""
+
+    info: EngineInfo
+    speaker: Speaker
+    job: SpeechJob
+    """Without its voice."""
+
+
 class JobMaker:
     """Checks requests against the settings and the live models.
 
     Raises SettingsError for a lexicon in the settings that cannot be used.
     """
 
-    def __init__(self, settings: Settings, models: Models) -> None:
+    def __init__(self, settings: Settings, models: Models, speakers: Speakers) -> None:
         self._settings = settings
         self._models = models
+        self._speakers = speakers
         try:
             self._lexicons = (Lexicon(settings.lexicon),) if settings.lexicon else ()
         except LexiconError as error:
             raise SettingsError(f"configuration: lexicon: {error}") from error
 
-    async def make(self, request: SpeechRequest, *, lexicons: Sequence[Lexicon] = ()) -> SpeechJob:
-        """The job for a request. Raises ApiError with the parameter that is at fault.
+    async def make(self, request: SpeechRequest, viewer: Owner | None, *, lexicons: Sequence[Lexicon] = ()) -> Draft:
+        """The job for a request of one who sees the viewer's voices.
 
         `lexicons` are the caller's own: the request's wins over them, they win over that of the settings.
+        Raises ApiError with the parameter that is at fault, DatabaseError when voices cannot be looked up.
         """
         info = self.model(request.model)
-        voice = self._voice(request, info)
+        speaker = await self._speakers.of(request, info, viewer)
         response_format = request.response_format or AudioFormat.MP3
         rate_hz = _sample_rate(request, response_format)
         bit_rate = _bit_rate(request, response_format, rate_hz, self._settings.bit_rates)
         sampling = request.sampling(self._settings.generation)
-        if request.reference_audio is not None and not info.can_clone:
-            raise _unsupported("reference_audio", info)
         if (request.cfg_scale or 0) > 1 and not info.can_guide:
             raise _unsupported("cfg_scale", info)
         language = _language(request, info)
         segments = await self._segments(request, info, language, lexicons)
-        return SpeechJob(
+        job = SpeechJob(
             id=JobId(secrets.token_hex(12)),
             attempt=1,
             model=info.model,
             segments=segments,
-            voice=voice,
+            voice=_NOBODY,
             language=language,
             format=response_format,
             sample_rate_hz=rate_hz,
@@ -73,6 +90,11 @@ class JobMaker:
             sampling=sampling,
             deadline=time.time() + self._settings.limits.request_timeout_s,
         )
+        return Draft(info, speaker, job)
+
+    async def finish(self, draft: Draft) -> SpeechJob:
+        """The job with its voice, once that is ready. Raises as Speakers.ready does."""
+        return msgspec.structs.replace(draft.job, voice=await self._speakers.ready(draft.speaker, draft.info))
 
     def model(self, name: str) -> EngineInfo:
         """The live model of that name or alias. Raises ApiError: unknown, or known but not served now."""
@@ -88,18 +110,6 @@ class JobMaker:
             raise ApiError("model_unavailable", f"No worker serves the model '{wanted}' at the moment.")
         known = ", ".join(sorted({*live, *self._settings.model_aliases}))
         raise ApiError("model_not_found", f"The model '{name}' does not exist. There are: {known}.", param="model")
-
-    def _voice(self, request: SpeechRequest, info: EngineInfo) -> Voice:
-        name = request.voice if isinstance(request.voice, str) else request.voice.id
-        voice = resolve_voice(name, info, self._settings.voice_aliases)
-        if voice is None:
-            known = sorted({*aliases_of(info, self._settings.voice_aliases), *(p.name for p in info.presets)})
-            raise ApiError(
-                "voice_not_found",
-                f"The voice '{name}' does not exist for the model '{info.model}'. There are: {', '.join(known)}.",
-                param="voice",
-            )
-        return voice
 
     async def _segments(
         self, request: SpeechRequest, info: EngineInfo, language: str | None, lexicons: Sequence[Lexicon]

@@ -69,6 +69,7 @@ class Reply:
         self.delivered = False
         """Audio has gone to the client: what it cost is not given back."""
         self._audio_s = 0.0
+        self._queued = False
         self._closed = False
 
     @property
@@ -76,8 +77,11 @@ class Reply:
         """What the client's key may still use."""
         return {} if self._permit is None else self._permit.headers
 
-    async def enqueue(self) -> None:
-        """Queue the first attempt."""
+    async def enqueue(self, job: SpeechJob) -> None:
+        """Queue the first attempt, now that the job has its voice."""
+        self._job = job
+        self._began = self._last_sign = time.monotonic()
+        self._queued = True
         self.record.queued()
         await self._queue.enqueue(self._job)
 
@@ -131,7 +135,7 @@ class Reply:
         try:
             if self.finished:
                 await self._reader.delete()
-            else:
+            elif self._queued:
                 await self._queue.cancel(self._job)
         finally:
             if self._permit is not None:

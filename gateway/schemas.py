@@ -110,25 +110,6 @@ class AudioModelList(msgspec.Struct, frozen=True, kw_only=True):
     object: Literal["list"] = "list"
 
 
-class VoiceItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A voice that `voice` may name. `model`: which model speaks with it; `kind`: how it came to be."""
-
-    id: str
-    name: str
-    model: str
-    kind: Literal["preset", "alias"]
-    description: str
-    object: Literal["audio.voice"] = "audio.voice"
-
-
-class VoiceList(msgspec.Struct, frozen=True, kw_only=True):
-    """GET /v1/voices and /v1/audio/voices: one list under the two names that clients read."""
-
-    data: list[VoiceItem]
-    voices: list[VoiceItem]
-    object: Literal["list"] = "list"
-
-
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """GET /health, /ready and /v1/."""
 

@@ -11,19 +11,19 @@ from litestar.params import JSONBody
 from litestar.types import ASGIApp
 from redis.exceptions import RedisError
 
-from gateway.access import key_of
+from gateway.access import key_of, viewer_of
 from gateway.admission import Admission
 from gateway.errors import ApiError
 from gateway.limits import Limits
 from gateway.metrics import Metrics
-from gateway.prepare import JobMaker
+from gateway.prepare import Draft, JobMaker
 from gateway.relay import BytesFraming, ClientGone, SpeechResponse, SseFraming, close_quietly, until_hang_up
 from gateway.reply import Reply
 from gateway.schemas import SpeechRequest, SynthesizeRequest
 from gateway.speech_record import CLIENT_GONE, DONE, FAILED, SpeechRecord
 from shared.broker.heartbeat import Fleet
 from shared.broker.queue import JobQueue
-from shared.contracts import Audio, Done, SpeechJob
+from shared.contracts import Audio, Done
 from shared.errors import ReplyGap
 from shared.formats import FORMATS, AudioFormat, wav_header
 from shared.settings import Settings
@@ -46,22 +46,22 @@ class SpeechService:
     limits: Limits
 
     async def begin(
-        self, job: SpeechJob, request: Request[Any, Any, Any], *, characters: int
+        self, draft: Draft, request: Request[Any, Any, Any], *, characters: int
     ) -> tuple[Reply, list[Audio | Done]]:
-        """Check the key's limits, queue a job and wait for its first events.
+        """Check the key's limits, ready the voice, queue the job and wait for its first events.
 
-        The caller closes the reply and ends its record. Raises ApiError when it fails, ClientGone when the client
-        hangs up before; then nothing is left.
+        The caller closes the reply and ends its record. Raises ApiError when it fails, or what `JobMaker.finish`
+        raises; ClientGone when the client hangs up before. Then nothing is left.
         """
         key = key_of(request)
         permit = None
         if key is not None:
             permit = await until_hang_up(self.limits.enter(key, characters), request.receive)
-        record = SpeechRecord(self.metrics, job, arrived=request.scope["state"]["arrived"])
-        reply = Reply(job, self.redis, self.queue, self.fleet, self.settings.limits, record, permit=permit)
+        record = SpeechRecord(self.metrics, draft.job, arrived=request.scope["state"]["arrived"])
+        reply = Reply(draft.job, self.redis, self.queue, self.fleet, self.settings.limits, record, permit=permit)
         try:
             with self.admission.waiting():
-                return reply, await until_hang_up(_first_events(reply), request.receive)
+                return reply, await until_hang_up(self._first_events(reply, draft), request.receive)
         except BaseException as error:
             record.end(CLIENT_GONE if isinstance(error, ClientGone) else FAILED)
             # Shielded: a cancelled handler still takes its job out of the queue.
@@ -72,12 +72,29 @@ class SpeechService:
                 raise ApiError("internal_error", "A part of the reply was lost.") from error
             raise
 
+    async def speak_whole(
+        self, draft: Draft, request: Request[Any, Any, Any], *, characters: int
+    ) -> tuple[Reply, bytes]:
+        """Speak to the end; returns the closed reply and all audio. Raises as `begin` does."""
+        reply, events = await self.begin(draft, request, characters=characters)
+        outcome = FAILED
+        try:
+            audio = await until_hang_up(_whole_body(reply, events), request.receive)
+            reply.delivered = True
+            outcome = DONE
+        except ClientGone:
+            outcome = CLIENT_GONE
+            raise
+        finally:
+            reply.record.end(outcome)
+            await asyncio.shield(close_quietly(reply))
+        return reply, audio
 
-async def _first_events(reply: Reply) -> list[Audio | Done]:
-    await reply.enqueue()
-    while not (events := await reply.read()):
-        pass
-    return events
+    async def _first_events(self, reply: Reply, draft: Draft) -> list[Audio | Done]:
+        await reply.enqueue(await self.jobs.finish(draft))
+        while not (events := await reply.read()):
+            pass
+        return events
 
 
 @post("/v1/audio/speech", operation_id="createSpeech", tags=["Speech"], status_code=200)
@@ -85,11 +102,12 @@ async def create_speech(
     data: JSONBody[SpeechRequest], request: Request[Any, Any, Any], speech: NamedDependency[SpeechService]
 ) -> ASGIApp:
     """Speak a text. The audio is sent as it is made, as bytes or as server-sent events."""
-    job = await speech.jobs.make(data)
+    draft = await speech.jobs.make(data, viewer_of(request))
     try:
-        reply, first = await speech.begin(job, request, characters=len(data.input))
+        reply, first = await speech.begin(draft, request, characters=len(data.input))
     except ClientGone:
-        return _nobody_listens(request)
+        return nobody_listens(request)
+    job = draft.job
     spec = FORMATS[job.format]
     limits = speech.settings.limits
     return SpeechResponse(
@@ -115,7 +133,7 @@ async def synthesize(
 ) -> Response[bytes] | ASGIApp:
     """Speak a text and answer with the whole wav, exact sizes in its header."""
     settings = speech.settings
-    job = await speech.jobs.make(
+    draft = await speech.jobs.make(
         SpeechRequest(
             model=settings.model,
             input=data.text,
@@ -126,24 +144,14 @@ async def synthesize(
             language=data.language,
             temperature=data.temperature,
             cfg_scale=data.cfg_scale,
-        )
+        ),
+        viewer_of(request),
     )
     try:
-        reply, events = await speech.begin(job, request, characters=len(data.text))
+        reply, pcm = await speech.speak_whole(draft, request, characters=len(data.text))
     except ClientGone:
-        return _nobody_listens(request)
-    outcome = FAILED
-    try:
-        pcm = await until_hang_up(_whole_body(reply, events), request.receive)
-        reply.delivered = True
-        outcome = DONE
-    except ClientGone:
-        outcome = CLIENT_GONE
-        return _nobody_listens(request)
-    finally:
-        reply.record.end(outcome)
-        await asyncio.shield(close_quietly(reply))
-    wav = wav_header(job.sample_rate_hz, len(pcm) // 2) + pcm
+        return nobody_listens(request)
+    wav = wav_header(draft.job.sample_rate_hz, len(pcm) // 2) + pcm
     return Response(wav, media_type="audio/wav", headers=reply.limit_headers)
 
 
@@ -158,6 +166,7 @@ async def _whole_body(reply: Reply, events: list[Audio | Done]) -> bytes:
         events = await reply.read()
 
 
-def _nobody_listens(request: Request[Any, Any, Any]) -> ASGIApp:
+def nobody_listens(request: Request[Any, Any, Any]) -> ASGIApp:
+    """The answer to a client that has hung up; for the log."""
     request.scope["state"]["outcome"] = CLIENT_GONE
     return Response(None, status_code=_CLIENT_CLOSED_REQUEST).to_asgi_response(None, request)

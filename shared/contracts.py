@@ -103,6 +103,9 @@ class ClipVoice(_Wire, tag="clip", frozen=True, kw_only=True):
 
 Voice = PresetVoice | ClipVoice
 
+ProfileKind = Literal["cloned", "matched"]
+"""`cloned`: the model speaks in the clip's voice. `matched`: it imitates pitch, timbre and pace."""
+
 
 _MAX_COUNT = 1_000_000
 """No knob means more; and a number beyond 64 bits has no place in msgpack."""
@@ -169,6 +172,22 @@ class SpeechJob(_Wire, frozen=True, kw_only=True):
     resume: ResumePoint | None = None
 
 
+class ProfileJob(_Wire, frozen=True, kw_only=True):
+    """Make the speaker profile of a clip, which was laid out in Redis before, and keep it there.
+
+    The reply is `started`, then `profiled` or `failed`.
+    """
+
+    id: JobId
+    attempt: int
+    model: str
+    sha256: str
+    deadline: float
+
+
+Job = SpeechJob | ProfileJob
+
+
 # --- Events on a reply stream --------------------------------------------------------------------------
 
 
@@ -225,7 +244,13 @@ class Failed(_Wire, tag="failed", frozen=True, kw_only=True):
     message: str
 
 
-Event = Started | Audio | Done | Failed
+class Profiled(_Wire, tag="profiled", frozen=True, kw_only=True):
+    """The profile of a clip is in Redis."""
+
+    kind: ProfileKind
+
+
+Event = Started | Audio | Done | Failed | Profiled
 
 
 class WorkerTotals(_Wire, frozen=True, kw_only=True):

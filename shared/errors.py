@@ -6,6 +6,8 @@ GepardError
 ├── CheckpointError    a checkpoint file cannot be used
 ├── ClipRefused        an uploaded reference clip cannot be used; says why
 ├── IntakeBusy         too many clips are being taken in; try again
+├── VoiceRefused       the registry cannot do that with a voice or consent; says why
+├── ClipStoreError     clips cannot be read or written at the moment
 ├── EngineError        a model failed on this request; others go on
 │   └── EngineBroken   the model's process is unusable: the worker ends and is started anew
 └── ReplyError         a reply ended before its end
@@ -42,6 +44,23 @@ class ClipRefused(GepardError):
 
 class IntakeBusy(GepardError):
     """As many clips as may wait are waiting to be taken in."""
+
+
+class VoiceRefused(GepardError):
+    """What was asked of a voice or consent cannot be done; `message` is safe to show to the client.
+
+    `param`: the parameter at fault, if it is always the same one.
+    """
+
+    def __init__(self, code: str, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.param = param
+
+
+class ClipStoreError(GepardError):
+    """The place where clips are kept cannot be used."""
 
 
 class EngineError(GepardError):

@@ -125,7 +125,7 @@ class LimitsSettings(_Section, frozen=True, kw_only=True):
     """Bounds. Everything that can grow has one."""
 
     max_input_chars: Positive = 4096
-    max_body_bytes: Positive = 2 * 1024 * 1024
+    max_body_bytes: Positive = 4 * 1024 * 1024
     max_pending: Positive = 256
     stream_max_bytes: Positive = 32 * 1024 * 1024
     reply_ttl_s: Annotated[int, Meta(ge=5)] = 60
@@ -156,6 +156,15 @@ class ClipsSettings(_Section, frozen=True, kw_only=True):
     s3_prefix: str = ""
     s3_endpoint: str = ""
     s3_region: str = ""
+
+
+class VoicesSettings(_Section, frozen=True, kw_only=True):
+    """The registry of voices. `require_consent`: a new voice names a stored consent, not just any text."""
+
+    max_per_key: Positive = 100
+    max_consents_per_key: Positive = 100
+    require_consent: bool = False
+    profile_timeout_s: Seconds = 30.0
 
 
 class WorkerSettings(_Section, frozen=True, kw_only=True):
@@ -209,6 +218,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     bit_rates: BitRateSettings = BitRateSettings()
     limits: LimitsSettings = LimitsSettings()
     clips: ClipsSettings = ClipsSettings()
+    voices: VoicesSettings = VoicesSettings()
     worker: WorkerSettings = WorkerSettings()
     gepard: GepardSettings = GepardSettings()
     log: LogSettings = LogSettings()

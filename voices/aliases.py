@@ -1,6 +1,6 @@
 """Names of voices: the 13 names of the OpenAI API, the operator's own, and an engine's presets."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from shared.contracts import EngineInfo, PresetVoice, Voice
 
@@ -54,3 +54,9 @@ def resolve_voice(name: str, info: EngineInfo, custom: Mapping[str, str]) -> Voi
     if any(preset.name == target for preset in info.presets):
         return PresetVoice(name=target)
     return None
+
+
+def reserved_names(infos: Iterable[EngineInfo], custom: Mapping[str, str]) -> frozenset[str]:
+    """Names that mean a built-in voice on some model, or will when one is served: a user's voice cannot have them."""
+    presets = {preset.name for info in infos for preset in info.presets}
+    return frozenset({*presets, *OPENAI_NAMES, *(alias.lower() for alias in custom)})

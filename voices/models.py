@@ -4,7 +4,7 @@ from datetime import date, datetime
 
 from advanced_alchemy.base import DefaultBase
 from advanced_alchemy.types import DateTimeUTC
-from sqlalchemy import BigInteger, CheckConstraint, Date, Float, ForeignKey, Integer, String
+from sqlalchemy import BigInteger, Boolean, CheckConstraint, Date, Float, ForeignKey, Integer, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 
@@ -44,3 +44,62 @@ class UsageRow(DefaultBase):
     requests: Mapped[int] = mapped_column(BigInteger)
     characters: Mapped[int] = mapped_column(BigInteger)
     audio_seconds: Mapped[float] = mapped_column(Float)
+
+
+class ConsentRow(DefaultBase):
+    """A recording in which a speaker agrees to a voice. `owner`: a key's id, or voices.service.ANONYMOUS."""
+
+    __tablename__ = "consents"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    """In the order of creation."""
+    owner: Mapped[str] = mapped_column(String(32), index=True)
+    name: Mapped[str] = mapped_column(String(100))
+    language: Mapped[str] = mapped_column(String(35))
+    sha256: Mapped[str] = mapped_column(String(64), index=True)
+    """The recording in the clip store."""
+    created_at: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
+
+
+class VoiceRow(DefaultBase):
+    """A voice: a clip and what it is called. `owner` as in ConsentRow."""
+
+    __tablename__ = "voices"
+    __table_args__ = (UniqueConstraint("owner", "name_key"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    """In the order of creation."""
+    owner: Mapped[str] = mapped_column(String(32))
+    name: Mapped[str] = mapped_column(String(100))
+    name_key: Mapped[str] = mapped_column(String(300))
+    """The name as it is compared: `Ann` and `ann` are one name."""
+    description: Mapped[str] = mapped_column(String(1000))
+    language: Mapped[str | None] = mapped_column(String(35))
+    is_public: Mapped[bool] = mapped_column(Boolean)
+    sha256: Mapped[str] = mapped_column(String(64), index=True)
+    """The clip in the clip store."""
+    clip_s: Mapped[float] = mapped_column(Float)
+    note: Mapped[str | None] = mapped_column(String(200))
+    """What was done to the upload."""
+    consent: Mapped[str] = mapped_column(String(500))
+    """What the uploader sent as consent."""
+    consent_id: Mapped[str | None] = mapped_column(String(32), ForeignKey("consents.id"), index=True)
+    created_at: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
+
+
+class VoiceStatusRow(DefaultBase):
+    """What one model made of a voice's clip."""
+
+    __tablename__ = "voice_status"
+
+    voice_id: Mapped[str] = mapped_column(String(32), ForeignKey("voices.id", ondelete="CASCADE"), primary_key=True)
+    model: Mapped[str] = mapped_column(String(100), primary_key=True)
+    revision: Mapped[str] = mapped_column(String(200))
+    """Of model and compressor: another one has not tried yet."""
+    status: Mapped[str] = mapped_column(String(16))
+    """`pending`, `ready` or `failed`."""
+    kind: Mapped[str | None] = mapped_column(String(16))
+    """`matched` or `cloned`, when ready."""
+    reason: Mapped[str | None] = mapped_column(String(500))
+    """Why it failed."""
+    updated_at: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))

@@ -1,17 +1,13 @@
 """The streams a worker is serving: one task each, from hand-over to the last event."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-
-from shared.contracts import SpeechJob
+from collections.abc import Coroutine
 
 
 class StreamSupervisor:
     """Owns the tasks of running streams. arq hands a job over and forgets it; this holds it."""
 
-    def __init__(self, serve: Callable[[SpeechJob], Coroutine[None, None, None]]) -> None:
-        """`serve` runs one stream; it answers for its own errors and raises only CancelledError."""
-        self._serve = serve
+    def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     @property
@@ -19,9 +15,12 @@ class StreamSupervisor:
         """Streams being served."""
         return len(self._tasks)
 
-    def begin(self, attempt_id: str, job: SpeechJob) -> None:
-        """Start to serve an attempt. It is registered before its first step, so that a cancel finds it."""
-        task = asyncio.create_task(self._serve(job), name=f"stream-{attempt_id}")
+    def begin(self, attempt_id: str, work: Coroutine[None, None, None]) -> None:
+        """Start to serve an attempt. It is registered before its first step, so that a cancel finds it.
+
+        `work` answers for its own errors and raises only CancelledError.
+        """
+        task = asyncio.create_task(work, name=f"stream-{attempt_id}")
         self._tasks[attempt_id] = task
         task.add_done_callback(lambda _: self._tasks.pop(attempt_id, None))
 

@@ -21,8 +21,9 @@ from shared.errors import EngineBroken, EngineError
 from shared.settings import LimitsSettings
 from shared.telemetry import get_logger
 from workers.audio.chain import ReplyChain
-from workers.engines.base import Engine, PcmChunk, Samples, SynthesisRequest
+from workers.engines.base import Engine, PcmChunk, Samples, Speaker, SynthesisRequest
 from workers.prefetch import prefetch
+from workers.profile_job import ClipGone, ProfileSource
 from workers.resume import ResumeShares
 from workers.totals import TotalsCounter
 
@@ -114,9 +115,12 @@ class _Progress:
 class SpeechService:
     """Serves speech jobs with one engine."""
 
-    def __init__(self, redis: Redis, engine: Engine, worker: WorkerId, limits: LimitsSettings) -> None:
+    def __init__(
+        self, redis: Redis, engine: Engine, profiles: ProfileSource, worker: WorkerId, limits: LimitsSettings
+    ) -> None:
         self._redis = redis
         self._engine = engine
+        self._profiles = profiles
         self._worker = worker
         self._limits = limits
         self._encoders = ThreadPoolExecutor(_NUM_ENCODER_THREADS, thread_name_prefix="encode")
@@ -188,12 +192,8 @@ class SpeechService:
         except ClientTooSlow:
             await self._fail(writer, "client_too_slow", "the client took the audio too slowly")
             return "client_too_slow"
-        except EngineError as error:
-            log.exception("engine_failed")
-            if isinstance(error, EngineBroken):
-                self.broken.set()
-            await self._fail(writer, "engine_error", "the speech engine failed on this request")
-            return "engine_error"
+        except (ClipGone, EngineError) as error:
+            return await self._engine_failed(writer, error)
         except (RedisError, OSError):
             raise
         except Exception:
@@ -202,8 +202,20 @@ class SpeechService:
             return "internal_error"
         return "done"
 
+    async def _engine_failed(self, writer: ReplyWriter, error: ClipGone | EngineError) -> str:
+        if isinstance(error, ClipGone):
+            await self._fail(writer, "profile_unavailable", "the voice was deleted, or is not ready; try again")
+            return "profile_unavailable"
+        log.error("engine_failed", exc_info=error)
+        if isinstance(error, EngineBroken):
+            self.broken.set()
+        await self._fail(writer, "engine_error", "the speech engine failed on this request")
+        return "engine_error"
+
     async def _speak(self, job: SpeechJob, writer: ReplyWriter, progress: _Progress) -> None:
         loop = asyncio.get_running_loop()
+        voice = job.voice
+        speaker: Speaker = voice if isinstance(voice, PresetVoice) else await self._profiles.get(voice.sha256)
         rate_hz = self._engine.info.sample_rate_hz
         chain = ReplyChain(
             engine_rate_hz=rate_hz,
@@ -215,7 +227,7 @@ class SpeechService:
         ramp = EventRamp(rate_hz)
         shares = ResumeShares(job.resume.state if job.resume is not None else b"")
         async with (
-            aclosing(_chunks(self._engine, job, shares)) as source,
+            aclosing(_chunks(self._engine, job, speaker, shares)) as source,
             # The first chunk is sent before the second is asked for: nothing competes with the first sound.
             aclosing(_first_then_prefetched(source)) as chunks,
         ):
@@ -271,24 +283,26 @@ class SpeechService:
             await writer.write(Failed(code=code, message=message))
 
 
-async def _chunks(engine: Engine, job: SpeechJob, shares: ResumeShares) -> AsyncGenerator[tuple[int, PcmChunk], None]:
+async def _chunks(
+    engine: Engine, job: SpeechJob, speaker: Speaker, shares: ResumeShares
+) -> AsyncGenerator[tuple[int, PcmChunk], None]:
     """The PCM of all segments, in order, and of the silence the text asks for; each with its segment's index."""
     for index, segment in enumerate(job.segments):
         if segment.text:
-            async with aclosing(_speech(engine, job, index, shares.of(index))) as chunks:
+            async with aclosing(_speech(engine, job, speaker, index, shares.of(index))) as chunks:
                 async for chunk in chunks:
                     yield index, chunk
         for silence in _silence(segment.pause_ms or 0, engine.info.sample_rate_hz):
             yield index, silence
 
 
-async def _speech(engine: Engine, job: SpeechJob, index: int, resume: bytes) -> AsyncGenerator[PcmChunk, None]:
+async def _speech(
+    engine: Engine, job: SpeechJob, speaker: Speaker, index: int, resume: bytes
+) -> AsyncGenerator[PcmChunk, None]:
     """The PCM of one segment."""
-    if not isinstance(job.voice, PresetVoice):
-        raise EngineError("no speaker profile of the clip is at hand")
     request = SynthesisRequest(
         segment=job.segments[index],
-        voice=job.voice,
+        voice=speaker,
         language=job.language,
         seed=segment_seed(job.seed, index),
         sampling=job.sampling,

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -18,12 +19,14 @@ from redis.exceptions import RedisError
 
 from shared.broker import heartbeat, keys
 from shared.broker.connection import connect, warm
-from shared.broker.queue import CANCEL_PREFIX, SPEAK
-from shared.contracts import Heartbeat, SpeechJob, WorkerId
+from shared.broker.queue import CANCEL_PREFIX, PROFILE, SPEAK
+from shared.contracts import Heartbeat, ProfileJob, SpeechJob, WorkerId
 from shared.errors import EngineBroken
 from shared.settings import Settings
 from shared.telemetry import get_logger
+from voices.profile_cache import ProfileCache
 from workers.engines.base import Engine
+from workers.profile_job import ProfileService, ProfileSource
 from workers.streams import StreamSupervisor
 from workers.synthesis import SpeechService
 
@@ -33,8 +36,22 @@ _HAND_OVER_TIMEOUT_S = 5
 _RETRY_S = 0.5
 _TOUCH_EVERY_BEATS = 25
 
-_job_decoder = msgspec.msgpack.Decoder(SpeechJob)
+_speech_decoder = msgspec.msgpack.Decoder(SpeechJob)
+_profile_decoder = msgspec.msgpack.Decoder(ProfileJob)
 log = get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What serves the jobs of a worker."""
+
+    speech: SpeechService
+    profiles: ProfileService
+
+    @property
+    def broken(self) -> tuple[asyncio.Event, ...]:
+        """Set when the engine cannot serve any more."""
+        return self.speech.broken, self.profiles.broken
 
 
 class HandOverWorker(Worker):
@@ -45,12 +62,23 @@ class HandOverWorker(Worker):
     """
 
     def __init__(
-        self, redis: ArqRedis, streams: StreamSupervisor, *, model: str, capacity: int, poll_delay_s: float
+        self,
+        redis: ArqRedis,
+        streams: StreamSupervisor,
+        services: Services,
+        *,
+        model: str,
+        capacity: int,
+        poll_delay_s: float,
     ) -> None:
         self._wake = asyncio.Event()
         self._streams = streams
+        self._services = services
         super().__init__(
-            functions=[func(self._speak, name=SPEAK, max_tries=1, keep_result=0)],
+            functions=[
+                func(self._speak, name=SPEAK, max_tries=1, keep_result=0),
+                func(self._profile, name=PROFILE, max_tries=1, keep_result=0),
+            ],
             queue_name=keys.queue(model),
             redis_pool=redis,
             job_serializer=redis.job_serializer,
@@ -100,7 +128,10 @@ class HandOverWorker(Worker):
         self._wake.set()
 
     async def _speak(self, ctx: dict[str, Any], payload: bytes) -> None:
-        self._streams.begin(ctx["job_id"], _job_decoder.decode(payload))
+        self._streams.begin(ctx["job_id"], self._services.speech.serve(_speech_decoder.decode(payload)))
+
+    async def _profile(self, ctx: dict[str, Any], payload: bytes) -> None:
+        self._streams.begin(ctx["job_id"], self._services.profiles.serve(_profile_decoder.decode(payload)))
 
 
 async def run_worker(engine: Engine, settings: Settings, *, stop: asyncio.Event) -> None:
@@ -115,8 +146,10 @@ async def run_worker(engine: Engine, settings: Settings, *, stop: asyncio.Event)
     try:
         await engine.start()
         await warm(redis, settings.redis.warm_connections)
-        service = SpeechService(redis, engine, worker_id, settings.limits)
-        await _serve(engine, settings, redis, service, worker_id, stop)
+        profiles = ProfileSource(engine, ProfileCache(redis))
+        service = SpeechService(redis, engine, profiles, worker_id, settings.limits)
+        services = Services(service, ProfileService(redis, profiles, worker_id, settings.limits))
+        await _serve(engine, settings, redis, services, worker_id, stop)
     finally:
         if service is not None:
             service.close()
@@ -128,15 +161,15 @@ async def _serve(
     engine: Engine,
     settings: Settings,
     redis: ArqRedis,
-    service: SpeechService,
+    services: Services,
     worker_id: WorkerId,
     stop: asyncio.Event,
 ) -> None:
     info = engine.info
     capacity = settings.worker.capacity or info.capacity
-    streams = StreamSupervisor(service.serve)
+    streams = StreamSupervisor()
     worker = HandOverWorker(
-        redis, streams, model=info.model, capacity=capacity, poll_delay_s=settings.worker.poll_delay_s
+        redis, streams, services, model=info.model, capacity=capacity, poll_delay_s=settings.worker.poll_delay_s
     )
 
     def report() -> Heartbeat:
@@ -146,17 +179,17 @@ async def _serve(
             active=streams.active,
             capacity=capacity,
             accepting=worker.allow_pick_jobs,
-            totals=service.totals.read(),
+            totals=services.speech.totals.read(),
         )
 
     background = [
-        asyncio.create_task(_beat(redis, report, service)),
+        asyncio.create_task(_beat(redis, report, services.speech)),
         asyncio.create_task(worker.main()),
         asyncio.create_task(_listen(redis, info.model, worker, streams)),
     ]
     ending: list[asyncio.Task[Any]] = [
         asyncio.create_task(stop.wait()),
-        asyncio.create_task(service.broken.wait()),
+        *(asyncio.create_task(broken.wait()) for broken in services.broken),
     ]
     try:
         log.info("worker_ready", worker=worker_id, model=info.model, capacity=capacity)
@@ -164,14 +197,14 @@ async def _serve(
         # Pick nothing new, and let the running streams end while the heartbeat still says we live.
         worker.allow_pick_jobs = False
         running = worker.running()
-        if running and not service.broken.is_set():
+        if running and not _is_broken(services):
             await asyncio.wait(running, timeout=settings.worker.drain_s)
-        service.stopping = True
+        services.speech.stopping = True
         await _end_streams(worker, streams)
         for task in background:
             if task.done():
                 task.result()
-        if service.broken.is_set():
+        if _is_broken(services):
             raise EngineBroken("the engine cannot serve any more")
     finally:
         for task in (*background, *ending):
@@ -180,6 +213,10 @@ async def _serve(
         await _end_streams(worker, streams)
         await _say_goodbye(redis, worker_id)
         log.info("worker_stopped", worker=worker_id)
+
+
+def _is_broken(services: Services) -> bool:
+    return any(broken.is_set() for broken in services.broken)
 
 
 async def _end_streams(worker: HandOverWorker, streams: StreamSupervisor) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from shared.broker import keys
-from shared.contracts import Audio, Done, Event, Failed, SpeechJob, Started
+from shared.contracts import Audio, Done, Event, Failed, Job, Profiled, Started
 from shared.errors import ReplyGap
 
 _FIELD = b"e"
@@ -31,7 +31,7 @@ class ClientTooSlow(Exception):
 class ReplyWriter:
     """The worker's end of one attempt's reply."""
 
-    def __init__(self, redis: Redis, job: SpeechJob, *, ttl_s: int, max_bytes: int) -> None:
+    def __init__(self, redis: Redis, job: Job, *, ttl_s: int, max_bytes: int) -> None:
         self._redis = redis
         self._key = keys.reply(job.id, job.attempt)
         self._cancelled_key = keys.cancelled(keys.attempt(job.id, job.attempt))
@@ -57,7 +57,7 @@ class ReplyWriter:
         self._sizes.append(len(payload))
         return True
 
-    async def write(self, event: Audio | Done | Failed) -> None:
+    async def write(self, event: Audio | Done | Failed | Profiled) -> None:
         """Append an event and renew the key's life.
 
         A write after the reader deleted the stream must not bring it back, it raises ReplyGone. Raises
@@ -85,7 +85,7 @@ class ReplyWriter:
 class ReplyReader:
     """The gateway's end of one attempt's reply."""
 
-    def __init__(self, redis: Redis, job: SpeechJob, *, ttl_s: int) -> None:
+    def __init__(self, redis: Redis, job: Job, *, ttl_s: int) -> None:
         self._redis = redis
         self._key = keys.reply(job.id, job.attempt)
         self._ttl_s = ttl_s

@@ -54,6 +54,11 @@ def profile(sha256: str, info: EngineInfo) -> str:
     return f"{profiles_of(sha256)}{info.model}:{info.revision}:{info.compressor_revision}"
 
 
+def previews(voice: str) -> str:
+    """Hash of the spoken samples of a voice, by the engine's revision. `voice`: a clip's hash, or `preset-` name."""
+    return f"gepard:previews:{voice}"
+
+
 def request_window(key_id: str) -> str:
     """Sorted set of the requests of an API key in the last minute, by their time in milliseconds."""
     return f"gepard:limits:requests:{key_id}"

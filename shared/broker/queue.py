@@ -9,10 +9,13 @@ from arq.jobs import serialize_job
 from arq.utils import timestamp_ms
 
 from shared.broker import keys
-from shared.contracts import SpeechJob
+from shared.contracts import Job, SpeechJob
 
 SPEAK = "speak"
 """Name of the arq function that takes speech jobs."""
+
+PROFILE = "profile"
+"""Name of the arq function that takes profile jobs."""
 
 WAKE = b"wake"
 CANCEL_PREFIX = b"cancel:"
@@ -34,7 +37,7 @@ class JobQueue:
     def __init__(self, redis: ArqRedis) -> None:
         self._redis = redis
 
-    async def enqueue(self, job: SpeechJob) -> None:
+    async def enqueue(self, job: Job) -> None:
         """Queue an attempt and wake the model's workers. It expires unread at the job's deadline.
 
         What arq's `enqueue_job` writes, in one round trip instead of four: attempts have ids of their own,
@@ -42,8 +45,9 @@ class JobQueue:
         """
         attempt_id = keys.attempt(job.id, job.attempt)
         now_ms = timestamp_ms()
+        function = SPEAK if isinstance(job, SpeechJob) else PROFILE
         payload = serialize_job(
-            SPEAK, (_job_encoder.encode(job),), {}, None, now_ms, serializer=self._redis.job_serializer
+            function, (_job_encoder.encode(job),), {}, None, now_ms, serializer=self._redis.job_serializer
         )
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.psetex(job_key_prefix + attempt_id, max(1000, int(1000 * job.deadline) - now_ms), payload)
@@ -52,7 +56,7 @@ class JobQueue:
             pipe.publish(keys.signals(job.model), WAKE)
             await pipe.execute()
 
-    async def state(self, job: SpeechJob) -> AttemptState:
+    async def state(self, job: Job) -> AttemptState:
         """Whether an attempt still waits, was claimed by a worker, or has left the queue."""
         attempt_id = keys.attempt(job.id, job.attempt)
         async with self._redis.pipeline(transaction=True) as pipe:
@@ -63,7 +67,7 @@ class JobQueue:
             return "claimed"
         return "gone" if score is None else "waiting"
 
-    async def cancel(self, job: SpeechJob) -> None:
+    async def cancel(self, job: Job) -> None:
         """Stop an attempt, queued or running; its reply stream is deleted.
 
         The mark is set before the message is sent: a worker that registers the attempt after the message

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli.main import main
+from tests.support.clips import speech, wav
 from tests.support.gepard import command, environment, wait_until
 from tests.support.http_server import answering
 
@@ -102,9 +103,19 @@ def test_a_pipe_is_written_to_and_not_replaced(say: Say, tmp_path: Path):
 
 
 def test_what_the_engine_cannot_do_is_the_gateway_s_answer(say: Say, tmp_path: Path):
-    (tmp_path / "clip").write_bytes(b"RIFF")
     assert_refused(say(TEXT, "-o", "a.wav", "--cfg-scale", 2), "does not support 'cfg_scale'", tmp_path)
-    assert_refused(say(TEXT, "-o", "a.wav", "--reference", "clip"), "does not support 'reference_audio'", tmp_path)
+
+
+def test_a_text_is_spoken_like_a_reference_clip(say: Say, tmp_path: Path):
+    (tmp_path / "clip.wav").write_bytes(wav(speech(2.0)))
+    assert say(TEXT, "-o", "a.wav", "--seed", 1).exit_code == 0
+    assert say(TEXT, "-o", "b.wav", "--seed", 1, "--reference", "clip.wav").exit_code == 0
+    assert (tmp_path / "a.wav").read_bytes() != (tmp_path / "b.wav").read_bytes()
+    (tmp_path / "no.wav").write_bytes(b"RIFF")
+    refused = say(TEXT, "-o", "c.wav", "--reference", "no.wav")
+    assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
+    assert "holds no audio" in refused.stderr
+    assert not (tmp_path / "c.wav").exists()
 
 
 @pytest.mark.parametrize(

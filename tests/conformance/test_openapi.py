@@ -64,8 +64,24 @@ OPERATIONS = [
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{model_id}"),
     ("GET", "/v1/audio/models"),
-    ("GET", "/v1/voices"),
-    ("GET", "/v1/audio/voices"),
+    *(
+        (method, f"{family}{rest}")
+        for family in ("/v1/voices", "/v1/audio/voices")
+        for method, rest in (
+            ("GET", ""),
+            ("POST", ""),
+            ("GET", "/{voice_id}"),
+            ("POST", "/{voice_id}"),
+            ("DELETE", "/{voice_id}"),
+            ("GET", "/{voice_id}/clip"),
+            ("GET", "/{voice_id}/preview"),
+        )
+    ),
+    ("GET", "/v1/audio/voice_consents"),
+    ("POST", "/v1/audio/voice_consents"),
+    ("GET", "/v1/audio/voice_consents/{consent_id}"),
+    ("POST", "/v1/audio/voice_consents/{consent_id}"),
+    ("DELETE", "/v1/audio/voice_consents/{consent_id}"),
     ("GET", "/v1"),
     ("GET", "/health"),
     ("GET", "/ready"),

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from gateway.prepare import JobMaker
 from gateway.schemas import SpeechRequest
 from gateway.text import Lexicon
+from shared.contracts import PresetVoice
 from shared.errors import SettingsError
 from shared.settings import Settings
 from tests.support.engines import engine_info
@@ -19,8 +20,13 @@ class OneModel:
         return {"tone": engine_info()}
 
 
+class OneSpeaker:
+    async def of(self, request, info, viewer):
+        return PresetVoice(name="low")
+
+
 async def spoken(request, settings=SETTINGS, **options):
-    return (await JobMaker(settings, OneModel()).make(request, **options)).segments[0].text
+    return (await JobMaker(settings, OneModel(), OneSpeaker()).make(request, None, **options)).job.segments[0].text
 
 
 async def test_the_request_wins_over_the_key_and_the_key_over_the_settings():
@@ -42,4 +48,4 @@ async def test_the_request_decides_on_pauses_and_else_the_settings(default, wish
 
 def test_a_lexicon_in_the_settings_that_cannot_be_used_is_refused_at_the_start():
     with pytest.raises(SettingsError, match="lexicon: '!' has no letter or digit"):
-        JobMaker(Settings(lexicon={"!": "bang"}), OneModel())
+        JobMaker(Settings(lexicon={"!": "bang"}), OneModel(), OneSpeaker())

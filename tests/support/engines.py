@@ -9,12 +9,14 @@ import numpy as np
 from shared.clip import Clip
 from shared.contracts import EngineInfo, Preset, TextBudget
 from shared.errors import EngineError
-from workers.engines.base import PcmChunk, SpeakerProfile, SynthesisRequest
+from workers.engines.base import PcmChunk, Speaker, SpeakerProfile, SynthesisRequest
 
 RATE_HZ = 24000
 
 
-def engine_info(*, model: str = "tone", capacity: int = 8, can_resume: bool = True) -> EngineInfo:
+def engine_info(
+    *, model: str = "tone", capacity: int = 8, can_resume: bool = True, can_match: bool = False
+) -> EngineInfo:
     """Facts of a test engine with two presets."""
     return EngineInfo(
         model=model,
@@ -26,6 +28,8 @@ def engine_info(*, model: str = "tone", capacity: int = 8, can_resume: bool = Tr
         text_budget=TextBudget(minimum=1, first=60, target=120, maximum=200),
         presets=(Preset(name="low", description="200 Hz"), Preset(name="high", description="400 Hz")),
         can_clone=False,
+        can_match=can_match,
+        compressor_revision="tones" if can_match else "",
         can_guide=False,
         can_resume=can_resume,
         capacity=capacity,
@@ -35,7 +39,8 @@ def engine_info(*, model: str = "tone", capacity: int = 8, can_resume: bool = Tr
 class ToneEngine:
     """Speaks 50 ms of tone for each `chunk_chars` characters, a chunk each.
 
-    `step` runs before each chunk: sleep in it, raise in it, or wait for an event.
+    `step` runs before each chunk: sleep in it, raise in it, or wait for an event. `profile_step` runs in each
+    extraction; `profiled` has the hashes of all clips that came.
     """
 
     def __init__(
@@ -43,11 +48,14 @@ class ToneEngine:
         info: EngineInfo | None = None,
         *,
         step: Callable[[SynthesisRequest, int], object] | None = None,
+        profile_step: Callable[[Clip], object] | None = None,
         chunk_chars: int = 1,
     ) -> None:
         self._info = info or engine_info()
         self._chunk_chars = chunk_chars
         self.step = step
+        self.profile_step = profile_step
+        self.profiled: list[str] = []
         self.requests: list[SynthesisRequest] = []
         self.steps = 0
         self.running = 0
@@ -63,7 +71,18 @@ class ToneEngine:
         await asyncio.sleep(0)
 
     async def profile(self, clip: Clip) -> SpeakerProfile:
-        raise EngineError("a tone has no other voice")
+        """With `can_match`: the clip's hash, so that a test hears whose voice it is."""
+        if not self._info.can_match:
+            raise EngineError("a tone has no other voice")
+        self.profiled.append(clip.sha256)
+        if self.profile_step is not None and asyncio.iscoroutine(pause := self.profile_step(clip)):
+            await pause
+        return SpeakerProfile(
+            model_revision=self._info.revision,
+            compressor_revision=self._info.compressor_revision,
+            kind="matched",
+            payload=clip.sha256.encode(),
+        )
 
     async def synthesize(self, request: SynthesisRequest) -> AsyncGenerator[PcmChunk, None]:
         self.requests.append(request)
@@ -80,7 +99,12 @@ class ToneEngine:
 
 def tone(request: SynthesisRequest, index: int) -> np.ndarray:
     """50 ms of tone, different for each voice, seed and character."""
-    key = f"{request.voice.name}:{request.seed}:{request.segment.text[index]}".encode()
+    key = f"{speaker_name(request.voice)}:{request.seed}:{request.segment.text[index]}".encode()
     pitch_hz = 150 + int.from_bytes(hashlib.blake2b(key, digest_size=2).digest()) % 600
     time_s = np.arange(RATE_HZ // 20) / RATE_HZ
     return (0.3 * np.sin(2 * np.pi * pitch_hz * time_s)).astype(np.float32)
+
+
+def speaker_name(speaker: Speaker) -> str:
+    """What tells voices apart: the preset's name, or the hash of the clip."""
+    return speaker.payload.decode() if isinstance(speaker, SpeakerProfile) else speaker.name

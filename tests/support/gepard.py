@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +64,13 @@ def is_running(pid: int) -> bool:
 class Gepard:
     """A running `gepard serve`, `gateway` or `worker`; what it logs and prints goes to files in `folder`."""
 
-    def __init__(self, folder: Path, *arguments: object, **env: str) -> None:
+    def __init__(self, folder: Path, *arguments: object, launcher: Sequence[str] = (), **env: str) -> None:
+        """`launcher`: a command that ends in running the one it is given."""
         folder.mkdir(parents=True, exist_ok=True)
         self._out, self._log = folder / "stdout", folder / "stderr"
         with self._out.open("wb") as out, self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                command(*arguments), cwd=folder, env=environment(**env), stdout=out, stderr=log
+                [*launcher, *command(*arguments)], cwd=folder, env=environment(**env), stdout=out, stderr=log
             )
 
     @property

@@ -2,19 +2,16 @@
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self
+from typing import Protocol, Self
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from shared.clip import Clip
-from shared.contracts import EngineInfo, PresetVoice, Sampling, Segment
+from shared.contracts import EngineInfo, PresetVoice, ProfileKind, Sampling, Segment
 
 Samples = NDArray[np.float32]
-
-ProfileKind = Literal["cloned", "matched"]
-"""`cloned`: the model speaks in the clip's voice. `matched`: it imitates pitch, timbre and pace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,16 +107,19 @@ ProfileKind = Literal["cloned", "matched"]
 """`cloned`: the model speaks in the clip's voice. `matched`: it imitates pitch, timbre and pace."""
 
 
+_MAX_COUNT = 1_000_000
+"""No knob means more; and a number beyond 64 bits has no place in msgpack."""
+
 UncondMode = Literal["empty_text", "audio_only"]
 Temperature = Annotated[float, Meta(ge=0, le=2)]
-TopK = Annotated[int, Meta(ge=0)]
+TopK = Annotated[int, Meta(ge=0, le=_MAX_COUNT)]
 RepetitionPenalty = Annotated[float, Meta(gt=0, le=10)]
-RepetitionWindow = Annotated[int, Meta(ge=0)]
+RepetitionWindow = Annotated[int, Meta(ge=0, le=_MAX_COUNT)]
 CfgScale = Annotated[float, Meta(ge=0, le=10)]
-CfgFrames = Annotated[int, Meta(ge=0)]
+CfgFrames = Annotated[int, Meta(ge=0, le=_MAX_COUNT)]
 StopThreshold = Annotated[float, Meta(ge=0, le=1)]
-MaxFrames = Annotated[int, Meta(gt=0)]
-ForceStopFrames = Annotated[int, Meta(gt=0)]
+MaxFrames = Annotated[int, Meta(gt=0, le=_MAX_COUNT)]
+ForceStopFrames = Annotated[int, Meta(gt=0, le=_MAX_COUNT)]
 Seed = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 

@@ -1,11 +1,15 @@
 """The OpenAPI document against the running service: no 5xx, and no answer that the document does not name."""
 
+import signal
+
 import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import booleans
 from schemathesis.checks import CHECKS, load_all_checks
+
+from tests.support.gepard import Gepard
 
 load_all_checks()
 
@@ -28,9 +32,30 @@ _CHECKS = [
 _EXAMPLES_PER_OPERATION = 40
 
 
+_KEY = "gp-0123456789abcdefghijklmnop"
+
+
 @pytest.fixture(scope="session")
-def api_schema(gepard):
-    return schemathesis.openapi.from_url(f"{gepard.await_banner()}/docs/openapi.json")
+def locked_url(tmp_path_factory):
+    """A service that asks for a key."""
+    folder = tmp_path_factory.mktemp("locked")
+    running = Gepard(folder, "serve", "--port", 0, "--data-dir", folder / "data", GEPARD_AUTH_API_KEY=_KEY)
+    try:
+        yield running.await_banner()
+        running.end(signal.SIGTERM)
+    finally:
+        running.clean()
+
+
+@pytest.fixture(scope="session", params=["open", "with its key", "without its key"])
+def api(request):
+    """The document of a running service, and the headers that a client of it sends."""
+    if request.param == "open":
+        url, headers = request.getfixturevalue("gepard").await_banner(), {}
+    else:
+        url = request.getfixturevalue("locked_url")
+        headers = {"Authorization": f"Bearer {_KEY}"} if request.param == "with its key" else {}
+    return schemathesis.openapi.from_url(f"{url}/docs/openapi.json"), headers
 
 
 OPERATIONS = [
@@ -61,26 +86,30 @@ OPERATIONS = [
     ("GET", "/v1"),
     ("GET", "/health"),
     ("GET", "/ready"),
+    ("GET", "/metrics"),
 ]
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_every_answer_is_a_documented_one(api_schema, method, path):
+def test_every_answer_is_a_documented_one(api, method, path):
+    document, headers = api
+
     @settings(
         max_examples=_EXAMPLES_PER_OPERATION, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
     )
-    @given(case=api_schema[path][method].as_strategy(), known=booleans())
+    @given(case=document[path][method].as_strategy(), known=booleans())
     def check(case, known):
         if known and isinstance(case.body, dict):
             # Random names are refused first; with these the other fields are looked at too.
             case.body = {**case.body, "model": "tts-1", "voice": "alloy"}
-        case.call_and_validate(checks=_CHECKS)
+        case.call_and_validate(checks=_CHECKS, headers=headers)
 
     check()
 
 
-def test_every_operation_of_the_document_is_tried(api_schema):
-    tried = {(operation.ok().method.upper(), operation.ok().path) for operation in api_schema.get_all_operations()}
+def test_every_operation_of_the_document_is_tried(api):
+    document, _ = api
+    tried = {(operation.ok().method.upper(), operation.ok().path) for operation in document.get_all_operations()}
     assert tried == set(OPERATIONS)
 
 

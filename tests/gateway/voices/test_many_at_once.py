@@ -2,7 +2,11 @@
 
 import asyncio
 
-from tests.support.voices import Api, assert_nothing_left
+import httpx
+from msgspec.structs import replace
+
+from tests.support.stack import running_stack
+from tests.support.voices import Api, assert_nothing_left, error_of, num_rows
 from tests.support.waiting import eventually
 
 
@@ -39,6 +43,23 @@ async def test_of_many_uploads_under_one_name_one_wins(stack, ann):
 
     statuses = await asyncio.gather(*(upload() for _ in range(8)))
     assert sorted(statuses) == [200] + 7 * [400]
+
+
+async def test_uploads_beyond_the_bound_are_told_to_come_back(settings, engine, ann):
+    settings = replace(settings, clips=replace(settings.clips, max_decoders=1, max_waiting=1))
+    async with running_stack(settings, engine) as stack:
+
+        async def upload(number: int) -> httpx.Response:
+            async with stack.client() as client:
+                return await Api(client).upload(ann, f"ann {number}")
+
+        responses = await asyncio.gather(*(upload(number) for number in range(8)))
+        refused = [response for response in responses if response.status_code != 200]
+        assert 0 < len(refused) < 8
+        for response in refused:
+            assert error_of(response) == (503, "server_overloaded", None)
+            assert response.headers["retry-after"]
+        assert (await num_rows(settings))["voices"] == 8 - len(refused)
 
 
 async def test_a_deletion_during_extraction_leaves_nothing(stack, api, ann):

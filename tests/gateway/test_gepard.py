@@ -1,6 +1,7 @@
 """Gepard through the API, with the tiny model: formats, seeds, guidance, voices, hang-up, resuming."""
 
 import asyncio
+import base64
 import io
 
 import av
@@ -14,9 +15,12 @@ pytest.importorskip("torch", reason="needs PyTorch: make test-gepard")
 
 from shared.contracts import Audio, Done, PresetVoice, ResumePoint, Sampling, Segment
 from tests.conftest import tone_settings
+from tests.support.clips import speech as voiced
+from tests.support.clips import wav
 from tests.support.jobs import speech_job
 from tests.support.stack import running_stack
 from tests.support.tiny_gepard import VOICES, tiny_engine
+from tests.support.voices import Api
 from tests.support.waiting import eventually
 from tests.support.workers import Asker, audio_of
 from workers.engines.hibari_finish import PAUSE_S
@@ -167,3 +171,18 @@ async def test_another_worker_goes_on_from_the_codes_that_came_with_the_audio(st
     assert told[0] == told[1] + told[2]
     # The first sound after the cut belongs to codes already sent; later sound to the other seed.
     assert audio_of(other_seed) != audio_of(rest)
+
+
+async def test_an_uploaded_voice_and_the_same_clip_as_a_reference_speak_alike_and_like_no_other(client):
+    ann, bob = [wav(voiced(2.0, pitch_hz=pitch_hz)) for pitch_hz in (110, 170)]
+    api = Api(client)
+    voice = await api.settled((await api.add(ann, "gepard-ann"))["id"])
+    assert (voice["status"], voice["models"][0]["kind"]) == ("ready", "cloned")
+    uploaded = (await speech(client, voice=voice["id"])).content
+    assert uploaded == (await speech(client, voice="gepard-ann")).content
+    assert uploaded == (await speech(client, reference_audio=base64.b64encode(ann).decode())).content
+    assert uploaded != (await speech(client, reference_audio=base64.b64encode(bob).decode())).content
+    assert uploaded != (await speech(client)).content
+    assert (await api.delete(voice["id"])).status_code == 200
+    refused = await client.post("/v1/audio/speech", json={"model": "gepard", "input": TEXT, "voice": voice["id"]})
+    assert refused.json()["error"]["code"] == "voice_not_found"

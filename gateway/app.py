@@ -50,6 +50,10 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
     limits = Limits(redis, usage, settings.limits)
     queue = JobQueue(redis)
     registry = build_registry(settings, database, redis, queue, fleet)
+    # Each holds its whole file in memory.
+    uploads = Admission(
+        settings.clips.max_decoders + settings.clips.max_waiting, "Too many clips are being uploaded; try again later."
+    )
     max_form_bytes = settings.clips.max_upload_bytes + FORM_OVERHEAD_BYTES
     metrics = Metrics(fleet.workers)
     speech = SpeechService(
@@ -101,6 +105,7 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
         dependencies={
             "speech": Provide(lambda: speech, sync_to_thread=False),
             "fleet": Provide(lambda: fleet, sync_to_thread=False),
+            "uploads": Provide(lambda: uploads, sync_to_thread=False),
             "voices": Provide(lambda: registry.voices, sync_to_thread=False),
             "consents": Provide(lambda: registry.consents, sync_to_thread=False),
             "cache": Provide(lambda: registry.cache, sync_to_thread=False),

@@ -7,13 +7,14 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, JSONBody
 
 from gateway.access import owner_of
+from gateway.admission import Admission
 from gateway.errors import ApiError, blaming
 from gateway.form import missing, read_form
 from gateway.pages import After, Limit, checked_limit, cut
 from gateway.voice_schemas import ConsentDeleted, ConsentItem, ConsentList, Rename, consent_item
 from shared.settings import Settings
 from voices.consents import ConsentRegistry
-from voices.records import CONSENT_PREFIX, looks_like_id
+from voices.records import CONSENT_PREFIX, StoredConsent, looks_like_id
 
 _ALL = "/v1/audio/voice_consents"
 _ONE = f"{_ALL}/{{consent_id:str}}"
@@ -25,8 +26,14 @@ async def create_consent(
     request: Request[Any, Any, Any],
     settings: NamedDependency[Settings],
     consents: NamedDependency[ConsentRegistry],
+    uploads: NamedDependency[Admission],
 ) -> ConsentItem:
     """Keep a recording in which a speaker agrees to have a voice made."""
+    with uploads.waiting():
+        return consent_item(await _upload(request, settings, consents))
+
+
+async def _upload(request: Request[Any, Any, Any], settings: Settings, consents: ConsentRegistry) -> StoredConsent:
     form = await read_form(
         request,
         texts=frozenset({"name", "language"}),
@@ -37,7 +44,7 @@ async def create_consent(
     if _RECORDING not in form.files:
         raise missing(_RECORDING)
     with blaming(_RECORDING):
-        return consent_item(await consents.create(owner_of(request), name, language, form.files[_RECORDING]))
+        return await consents.create(owner_of(request), name, language, form.files[_RECORDING])
 
 
 @get(_ALL, operation_id="listVoiceConsents", tags=["Voices"])

@@ -92,6 +92,10 @@ class JobMaker:
         )
         return Draft(info, speaker, job)
 
+    async def check(self, draft: Draft) -> None:
+        """Raises ApiError when the voice of a draft was deleted meanwhile."""
+        await self._speakers.check(draft.speaker)
+
     async def finish(self, draft: Draft) -> SpeechJob:
         """The job with its voice, once that is ready. Raises as Speakers.ready does."""
         return msgspec.structs.replace(draft.job, voice=await self._speakers.ready(draft.speaker, draft.info))

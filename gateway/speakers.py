@@ -84,6 +84,11 @@ class Speakers:
                 with blaming(_REFERENCE):
                     return await self._ready_reference(data, info)
 
+    async def check(self, speaker: Speaker) -> None:
+        """Raises ApiError when the speaker is a voice that was deleted meanwhile."""
+        if isinstance(speaker, StoredVoice) and await self._voices.find(speaker.owner, speaker.id) is None:
+            raise ApiError("voice_not_found", f"The voice '{speaker.name}' was deleted.", param="voice")
+
     async def _ready_reference(self, data: bytes, info: EngineInfo) -> Voice:
         taken = await self._intake.take(data, max_seconds=self._settings.generation.max_ref_seconds)
         sha256 = taken.clip.sha256

@@ -91,9 +91,14 @@ class SpeechService:
         return reply, audio
 
     async def _first_events(self, reply: Reply, draft: Draft) -> list[Audio | Done]:
-        await reply.enqueue(await self.jobs.finish(draft))
-        while not (events := await reply.read()):
-            pass
+        try:
+            await reply.enqueue(await self.jobs.finish(draft))
+            while not (events := await reply.read()):
+                pass
+        except ApiError as error:
+            if error.code == "profile_unavailable":
+                await self.jobs.check(draft)
+            raise
         return events
 
 

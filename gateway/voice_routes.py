@@ -11,6 +11,7 @@ from litestar.types import Method
 from litestar.types.internal_types import PathParameterDefinition
 
 from gateway.access import owner_of, viewer_of
+from gateway.admission import Admission
 from gateway.errors import ApiError, blaming
 from gateway.form import missing, read_form
 from gateway.pages import After, Limit, checked_limit, cut
@@ -20,7 +21,7 @@ from shared.broker.heartbeat import Fleet
 from shared.contracts import EngineInfo
 from shared.settings import Settings
 from voices.aliases import aliases_of
-from voices.records import VOICE_PREFIX, NewVoice, looks_like_id
+from voices.records import VOICE_PREFIX, NewVoice, StoredVoice, looks_like_id
 from voices.service import VoiceRegistry
 
 VOICE_FAMILIES = ("/v1/voices", "/v1/audio/voices")
@@ -103,8 +104,15 @@ async def create_voice(
     fleet: NamedDependency[Fleet],
     settings: NamedDependency[Settings],
     voices: NamedDependency[VoiceRegistry],
+    uploads: NamedDependency[Admission],
 ) -> VoiceItem:
     """Make a voice of a sound file. It can be used at once; its first use waits until it is ready."""
+    with uploads.waiting():
+        voice = await _upload(request, settings, voices)
+    return voice_item(voice, fleet.models())
+
+
+async def _upload(request: Request[Any, Any, Any], settings: Settings, voices: VoiceRegistry) -> StoredVoice:
     form = await read_form(
         request, texts=_TEXTS, files=frozenset(_FILES), max_file_bytes=settings.clips.max_upload_bytes
     )
@@ -124,8 +132,7 @@ async def create_voice(
         )
     ((part, upload),) = form.files.items()
     with blaming(part):
-        voice = await voices.create(owner_of(request), wanted, upload)
-    return voice_item(voice, fleet.models())
+        return await voices.create(owner_of(request), wanted, upload)
 
 
 @get(_ONE, operation_id=operation_id("retrieveVoice"), tags=["Voices"])

@@ -151,7 +151,7 @@ class ClipsSettings(_Section, frozen=True, kw_only=True):
     decode_timeout_s: Seconds = 30.0
     decode_memory_bytes: Annotated[int, Meta(ge=320 * 1024 * 1024)] = 640 * 1024 * 1024
     max_decoders: Positive = 2
-    max_waiting: Positive = 8
+    max_waiting: Positive = 32
     s3_bucket: str = ""
     s3_prefix: str = ""
     s3_endpoint: str = ""

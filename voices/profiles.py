@@ -86,6 +86,14 @@ class Profiles:
             task.exception()  # those who waited have it; there may be none left
 
     async def _ask(self, sha256: str, info: EngineInfo) -> ProfileKind:
+        try:
+            # Without it a job that no worker takes any more would be waited for without an end.
+            async with asyncio.timeout(self._limits.request_timeout_s):
+                return await self._laid_out(sha256, info)
+        except TimeoutError:
+            raise VoiceRefused("voice_not_ready", "No worker could make the voice in time; try again later.") from None
+
+    async def _laid_out(self, sha256: str, info: EngineInfo) -> ProfileKind:
         if await self._cache.has_clip(sha256):
             return await self._extract(sha256, info)
         clip = await self._clips.load(sha256)

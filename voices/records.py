@@ -21,6 +21,7 @@ CONSENT_PREFIX = "cons_"
 
 _TIME_DIGITS = 12
 _RANDOM_BYTES = 6
+_MAX_REVISION_CHARS = 200
 
 
 def new_id(prefix: str) -> str:
@@ -103,4 +104,4 @@ class StoredConsent:
 
 def revision_of(info: EngineInfo) -> str:
     """What a status is about: a new revision of model or compressor has not tried yet."""
-    return f"{info.revision}:{info.compressor_revision}"
+    return f"{info.revision}:{info.compressor_revision}"[:_MAX_REVISION_CHARS]

@@ -82,6 +82,7 @@ OPERATIONS = [
     ("GET", "/v1/audio/voice_consents/{consent_id}"),
     ("POST", "/v1/audio/voice_consents/{consent_id}"),
     ("DELETE", "/v1/audio/voice_consents/{consent_id}"),
+    ("GET", "/metrics"),
     ("GET", "/v1"),
     ("GET", "/health"),
     ("GET", "/ready"),

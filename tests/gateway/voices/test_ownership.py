@@ -1,6 +1,7 @@
 """A voice is its key's own; the operator may share it."""
 
 import pytest
+from msgspec.structs import replace
 
 from shared.database import Database, database_url
 from tests.gateway.voices.test_consents import CONSENTS, record
@@ -72,3 +73,23 @@ async def test_consents_are_as_private_as_voices(two, ann, bob):
     assert error_of(await other.client.post(url, json={"name": "x"})) == (404, "not_found", None)
     assert error_of(await other.client.delete(url)) == (404, "not_found", None)
     assert (await other.add(bob, consent=consent["id"]))["consent"] is None
+
+
+async def test_a_list_that_is_open_to_everyone_has_public_voices_only(settings, engine, ann):
+    settings = replace(settings, auth=replace(settings.auth, open_lists=True))
+    _, key = await make_key(settings, "first")
+    async with running_stack(settings, engine) as stack, stack.client(key) as one, stack.client() as nobody:
+        voice = await Api(one).add(ann, "ann")
+        assert await Api(nobody).own() == []
+        await publish(settings, voice["id"])
+        assert [found["id"] for found in await Api(nobody).own()] == [voice["id"]]
+        assert (await Api(nobody).upload(ann)).status_code == 401
+        assert (await Api(nobody).delete(voice["id"])).status_code == 401
+
+
+async def test_the_first_key_does_not_inherit_what_was_made_without_keys(settings, engine, ann):
+    async with running_stack(settings, engine) as stack, stack.client() as client:
+        await Api(client).add(ann, "ann")
+    _, key = await make_key(settings, "first")
+    async with running_stack(settings, engine) as stack, stack.client(key) as client:
+        assert await Api(client).own() == []

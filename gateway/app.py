@@ -15,6 +15,7 @@ from gateway.docs_page import docs_assets, openapi_config
 from gateway.errors import handle_error
 from gateway.form import FORM_OVERHEAD_BYTES
 from gateway.health import health, ready, root
+from gateway.key_lexicons import KeyLexicons
 from gateway.keys import Keys
 from gateway.limits import Limits
 from gateway.metrics import Metrics, get_metrics
@@ -62,6 +63,7 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
         queue=queue,
         fleet=fleet,
         jobs=JobMaker(settings, fleet, registry.speakers),
+        lexicons=KeyLexicons(settings.limits.max_lexicon_entries),
         admission=Admission(settings.limits.max_pending),
         metrics=metrics,
         limits=limits,

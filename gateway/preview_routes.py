@@ -68,6 +68,7 @@ async def _preview(
         seed=_SEED,
     )
     try:
+        # Without the key's lexicon: what is kept is played to other keys too.
         draft = await speech.jobs.make(wanted, viewer_of(request))
     except ApiError as error:
         # Here the voice is the address, not a parameter.

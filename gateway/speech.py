@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 from gateway.access import key_of, viewer_of
 from gateway.admission import Admission
 from gateway.errors import ApiError
+from gateway.key_lexicons import KeyLexicons
 from gateway.limits import Limits
 from gateway.metrics import Metrics
 from gateway.prepare import Draft, JobMaker
@@ -41,9 +42,15 @@ class SpeechService:
     queue: JobQueue
     fleet: Fleet
     jobs: JobMaker
+    lexicons: KeyLexicons
     admission: Admission
     metrics: Metrics
     limits: Limits
+
+    async def draft(self, wanted: SpeechRequest, request: Request[Any, Any, Any]) -> Draft:
+        """The job for a text of the client's, with the lexicon of its key. Raises as `JobMaker.make` does."""
+        lexicons = await self.lexicons.of(key_of(request))
+        return await self.jobs.make(wanted, viewer_of(request), lexicons=lexicons)
 
     async def begin(
         self, draft: Draft, request: Request[Any, Any, Any], *, characters: int
@@ -107,7 +114,7 @@ async def create_speech(
     data: JSONBody[SpeechRequest], request: Request[Any, Any, Any], speech: NamedDependency[SpeechService]
 ) -> ASGIApp:
     """Speak a text. The audio is sent as it is made, as bytes or as server-sent events."""
-    draft = await speech.jobs.make(data, viewer_of(request))
+    draft = await speech.draft(data, request)
     try:
         reply, first = await speech.begin(draft, request, characters=len(data.input))
     except ClientGone:
@@ -138,7 +145,7 @@ async def synthesize(
 ) -> Response[bytes] | ASGIApp:
     """Speak a text and answer with the whole wav, exact sizes in its header."""
     settings = speech.settings
-    draft = await speech.jobs.make(
+    draft = await speech.draft(
         SpeechRequest(
             model=settings.model,
             input=data.text,
@@ -150,7 +157,7 @@ async def synthesize(
             temperature=data.temperature,
             cfg_scale=data.cfg_scale,
         ),
-        viewer_of(request),
+        request,
     )
     try:
         reply, pcm = await speech.speak_whole(draft, request, characters=len(data.text))

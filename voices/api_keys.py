@@ -7,8 +7,8 @@ what its timing tells is about the hash of what was sent, which nobody can steer
 
 import hashlib
 import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Literal, NewType
 
@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import SQLITE, Database
 from shared.errors import SettingsError
+from voices import key_lexicon
 from voices.models import ApiKeyRow, UsageRow
 
 KeyId = NewType("KeyId", str)
@@ -50,6 +51,8 @@ class ApiKey:
     name: str
     prefix: str
     limits: KeyLimits
+    lexicon: str | None = field(default=None, repr=False)
+    """As stored: `key_lexicon.load` reads it, and may find it unusable."""
     created_at: datetime
     last_used_at: datetime | None
     revoked_at: datetime | None
@@ -85,11 +88,14 @@ class KeyRegistry:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def create(self, name: str, limits: KeyLimits) -> tuple[ApiKey, str]:
+    async def create(
+        self, name: str, limits: KeyLimits, lexicon: Mapping[str, str] | None = None
+    ) -> tuple[ApiKey, str]:
         """Make a key; the key itself is returned here and nowhere else, ever."""
         key = KEY_PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
         async with self._database.session() as session:
-            row = await _Keys(session=session).add(ApiKeyRow(**_new_key(name, key, limits, "command")))
+            row = ApiKeyRow(**_new_key(name, key, limits, "command"), lexicon=_stored(lexicon))
+            row = await _Keys(session=session).add(row)
             return _api_key(row), key
 
     async def adopt(self, key: str) -> ApiKey:
@@ -135,18 +141,16 @@ class KeyRegistry:
     async def revoke(self, wanted: str) -> ApiKey:
         """Revoke by id, or by a name that only one valid key has. Raises KeyNotFound."""
         async with self._database.session() as session:
-            keys = _Keys(session=session)
-            row = await keys.get_one_or_none(ApiKeyRow.id == wanted)
-            if row is None:
-                rows = await keys.get_many(ApiKeyRow.name == wanted, ApiKeyRow.revoked_at.is_(None))
-                if len(rows) > 1:
-                    ids = ", ".join(row.id for row in rows)
-                    raise KeyNotFound(f"{len(rows)} keys are named {wanted!r}; revoke one by its id: {ids}")
-                if not rows:
-                    raise KeyNotFound(f"no valid key has the id or name {wanted!r}; see `gepard keys list`")
-                row = rows[0]
+            row = await _named(session, wanted)
             if row.revoked_at is None:
                 row.revoked_at = datetime.now(UTC)
+            return _api_key(row)
+
+    async def set_lexicon(self, wanted: str, entries: Mapping[str, str] | None) -> ApiKey:
+        """Give a key, named as for `revoke`, a lexicon in place of its own; None: none. Raises KeyNotFound."""
+        async with self._database.session() as session:
+            row = await _named(session, wanted)
+            row.lexicon = _stored(entries)
             return _api_key(row)
 
     async def record(self, used: Iterable[DayUsage], last_used: Iterable[tuple[KeyId, datetime]]) -> None:
@@ -201,6 +205,24 @@ class KeyRegistry:
             ]
 
 
+async def _named(session: AsyncSession, wanted: str) -> ApiKeyRow:
+    keys = _Keys(session=session)
+    row = await keys.get_one_or_none(ApiKeyRow.id == wanted)
+    if row is not None:
+        return row
+    rows = await keys.get_many(ApiKeyRow.name == wanted, ApiKeyRow.revoked_at.is_(None))
+    if len(rows) > 1:
+        ids = ", ".join(row.id for row in rows)
+        raise KeyNotFound(f"{len(rows)} keys are named {wanted!r}; name one by its id: {ids}")
+    if not rows:
+        raise KeyNotFound(f"no valid key has the id or name {wanted!r}; see `gepard keys list`")
+    return rows[0]
+
+
+def _stored(entries: Mapping[str, str] | None) -> str | None:
+    return None if entries is None else key_lexicon.dump(entries)
+
+
 def _insert(session: AsyncSession, table: type[ApiKeyRow | UsageRow]) -> sqlite.Insert | postgresql.Insert:
     """INSERT ... ON CONFLICT, which the two databases share but SQLAlchemy has no common word for."""
     return sqlite.insert(table) if session.get_bind().dialect.name == SQLITE else postgresql.insert(table)
@@ -230,6 +252,7 @@ def _api_key(row: ApiKeyRow) -> ApiKey:
             characters_per_day=row.characters_per_day,
             concurrent_streams=row.concurrent_streams,
         ),
+        lexicon=row.lexicon,
         created_at=row.created_at,
         last_used_at=row.last_used_at,
         revoked_at=row.revoked_at,

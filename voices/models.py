@@ -4,7 +4,18 @@ from datetime import date, datetime
 
 from advanced_alchemy.base import DefaultBase
 from advanced_alchemy.types import DateTimeUTC
-from sqlalchemy import BigInteger, Boolean, CheckConstraint, Date, Float, ForeignKey, Integer, String, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Date,
+    Float,
+    ForeignKey,
+    Integer,
+    String,
+    Text,
+    UniqueConstraint,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
 
@@ -29,6 +40,8 @@ class ApiKeyRow(DefaultBase):
     requests_per_minute: Mapped[int | None] = mapped_column(Integer)
     characters_per_day: Mapped[int | None] = mapped_column(BigInteger)
     concurrent_streams: Mapped[int | None] = mapped_column(Integer)
+    lexicon: Mapped[str | None] = mapped_column(Text)
+    """As voices/key_lexicon.py writes it."""
     created_at: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
     last_used_at: Mapped[datetime | None] = mapped_column(DateTimeUTC(timezone=True))
     revoked_at: Mapped[datetime | None] = mapped_column(DateTimeUTC(timezone=True))

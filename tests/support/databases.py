@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import asyncpg
 from sqlalchemy import URL, make_url
@@ -34,9 +34,11 @@ async def _execute(server: URL, statement: str) -> None:
         await connection.close()
 
 
-async def make_key(settings: Settings, name: str = "test", **limits: int) -> tuple[ApiKey, str]:
+async def make_key(
+    settings: Settings, name: str = "test", *, lexicon: Mapping[str, str] | None = None, **limits: int
+) -> tuple[ApiKey, str]:
     """A key in the database of these settings."""
     url = database_url(settings)
     await migrations.upgrade(url)
     async with Database(url) as database:
-        return await KeyRegistry(database).create(name, KeyLimits(**limits))
+        return await KeyRegistry(database).create(name, KeyLimits(**limits), lexicon)

@@ -1,6 +1,7 @@
 """Keys in the database: what is stored, found, revoked and counted, on SQLite and PostgreSQL alike."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -8,7 +9,7 @@ from sqlalchemy import text
 
 from shared.database import Database
 from shared.errors import SettingsError
-from voices import migrations
+from voices import key_lexicon, migrations
 from voices.api_keys import DayUsage, KeyLimits, KeyNotFound, KeyRegistry, hash_key
 
 NO_LIMITS = KeyLimits()
@@ -69,6 +70,20 @@ async def test_revoking_again_keeps_the_first_time(registry):
     made, _ = await registry.create("laptop", NO_LIMITS)
     first = await registry.revoke(made.id)
     assert await registry.revoke(made.id) == first
+
+
+async def test_a_lexicon_is_stored_with_a_key_replaced_and_removed(registry):
+    made, key = await registry.create("laptop", NO_LIMITS, {"Zoë": "zoey"})
+    other, _ = await registry.create("phone", NO_LIMITS)
+    assert key_lexicon.load(made.lexicon) == {"Zoë": "zoey"}
+    assert other.lexicon is None
+    assert await registry.find(hash_key(key)) == made
+    changed = await registry.set_lexicon("laptop", {"nginx": "engine X"})
+    assert key_lexicon.load(changed.lexicon) == {"nginx": "engine X"}
+    assert await registry.find(hash_key(key)) == changed
+    assert (await registry.set_lexicon(made.id, None)) == replace(made, lexicon=None)
+    with pytest.raises(KeyNotFound, match="gepard keys list"):
+        await registry.set_lexicon("nobody", None)
 
 
 async def test_once_a_key_was_made_keys_are_configured_for_good(registry):

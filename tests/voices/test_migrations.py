@@ -37,6 +37,12 @@ def downgrade():
 """
 
 
+OLD_KEY = """
+INSERT INTO api_keys (id, name, prefix, hash, source, requests_per_minute, created_at)
+VALUES ('key_1', 'old', 'gp-12345', 'abc', 'command', 3, '2026-01-01 00:00:00+00:00')
+"""
+
+
 async def tables(url) -> set[str]:
     async with Database(url, pooled=False) as database, database.engine.connect() as connection:
         return set(await connection.run_sync(lambda sync: inspect(sync).get_table_names()))
@@ -64,6 +70,34 @@ async def test_up_down_and_up_again_with_rows(database):
         registry = KeyRegistry(opened)
         assert [found.id for found in await registry.all()] == [key.id]
         assert await registry.usage(key.id) == [used]
+
+
+async def constraints(url) -> set[str]:
+    async with Database(url, pooled=False) as database, database.engine.connect() as connection:
+        found = await connection.run_sync(lambda sync: inspect(sync).get_check_constraints("api_keys"))
+        return {check["name"] for check in found}
+
+
+async def test_keys_get_a_lexicon_and_lose_only_that_on_the_way_back(database):
+    await migrations.upgrade(database, "0002")
+    before = await constraints(database)
+    async with Database(database) as opened, opened.session() as session:
+        await session.execute(text(OLD_KEY))
+        await session.execute(text("INSERT INTO usage VALUES ('key_1', '2026-01-02', 1, 5, 0.5)"))
+    await migrations.upgrade(database, "0003")
+    async with Database(database) as opened:
+        registry = KeyRegistry(opened)
+        assert [key.lexicon for key in await registry.all()] == [None]
+        assert (await registry.set_lexicon("old", {"a": "b"})).lexicon is not None
+    await migrations.downgrade(database, "0002")
+    async with Database(database) as opened, opened.session() as session:
+        assert (await session.execute(text("SELECT id, requests_per_minute FROM api_keys"))).all() == [("key_1", 3)]
+        assert (await session.execute(text("SELECT characters FROM usage"))).all() == [(5,)]
+    assert await constraints(database) == before
+    assert len(before) == 3
+    await migrations.upgrade(database)
+    async with Database(database) as opened:
+        assert [key.lexicon for key in await KeyRegistry(opened).all()] == [None]
 
 
 async def test_the_models_are_what_the_migrations_make(database):

@@ -34,6 +34,13 @@ def cache(redis: ArqRedis) -> ProfileCache:
     return ProfileCache(redis, max_profiles=3)
 
 
+async def keep(cache: ProfileCache, redis: ArqRedis, name: str, profile: bytes) -> None:
+    """Keep a profile, as a worker does while the clip is laid out; then the clip expires."""
+    await redis.set(keys.clip(name), b"")
+    assert await cache.put(name, INFO, profile)
+    await redis.delete(keys.clip(name))
+
+
 async def test_a_clip_arrives_as_it_was_put(cache, redis):
     await cache.put_clip(clip())
     arrived = await cache.get_clip(clip().sha256)
@@ -64,8 +71,8 @@ async def test_what_is_not_the_clip_counts_as_missing(cache, redis, stored):
     assert await cache.get_clip(clip().sha256) is None
 
 
-async def test_a_profile_is_found_by_clip_model_and_both_revisions(cache):
-    await cache.put(NAMES[0], INFO, b"profile")
+async def test_a_profile_is_found_by_clip_model_and_both_revisions(cache, redis):
+    await keep(cache, redis, NAMES[0], b"profile")
     assert await cache.get(NAMES[0], INFO) == b"profile"
     assert await cache.get(NAMES[1], INFO) is None
     for change in ({"model": "other"}, {"revision": "other"}, {"compressor_revision": "other"}):
@@ -74,20 +81,21 @@ async def test_a_profile_is_found_by_clip_model_and_both_revisions(cache):
 
 async def test_the_least_recently_used_profile_leaves_first(cache, redis):
     for name in NAMES[:3]:
-        await cache.put(name, INFO, name.encode())
+        await keep(cache, redis, name, name.encode())
     assert await cache.get(NAMES[0], INFO)  # used: now the youngest
-    await cache.put(NAMES[3], INFO, b"new")
+    await keep(cache, redis, NAMES[3], b"new")
     assert [await cache.get(name, INFO) is not None for name in NAMES[:4]] == [True, False, True, True]
     assert len(await redis.keys("gepard:profile:*")) == await redis.zcard(keys.PROFILES) == 3
 
 
 async def test_writers_at_once_stay_within_the_bound(cache, redis):
-    await asyncio.gather(*(cache.put(f"{number:064x}", INFO, b"p") for number in range(40)))
+    await asyncio.gather(*(keep(cache, redis, f"{number:064x}", b"p") for number in range(40)))
     assert len(await redis.keys("gepard:profile:*")) == await redis.zcard(keys.PROFILES) <= 3
+    assert await redis.zcard(keys.PROFILES)
 
 
 async def test_an_unused_profile_expires_and_its_name_with_it(cache, redis):
-    await cache.put(NAMES[0], INFO, b"p")
+    await keep(cache, redis, NAMES[0], b"p")
     key = keys.profile(NAMES[0], INFO)
     await redis.expire(key, 5)
     await cache.get(NAMES[0], INFO)
@@ -100,7 +108,7 @@ async def test_an_unused_profile_expires_and_its_name_with_it(cache, redis):
 async def test_a_dropped_clip_leaves_nothing(cache, redis):
     await cache.put_clip(clip())
     await cache.put(clip().sha256, INFO, b"p")
-    await cache.put(NAMES[1], INFO, b"q")
+    await keep(cache, redis, NAMES[1], b"q")
     await cache.drop(clip().sha256)
     assert set(await redis.keys("gepard:*")) == {
         keys.PROFILES.encode(),
@@ -111,3 +119,10 @@ async def test_a_dropped_clip_leaves_nothing(cache, redis):
 async def test_a_profile_too_large_is_not_kept(cache):
     with pytest.raises(ValueError, match="at most"):
         await cache.put(NAMES[0], INFO, bytes(MAX_PROFILE_BYTES + 1))
+
+
+async def test_a_profile_of_a_clip_that_was_dropped_meanwhile_is_not_kept(cache, redis):
+    await cache.put_clip(clip())
+    await cache.drop(clip().sha256)
+    assert not await cache.put(clip().sha256, INFO, b"p")
+    assert await redis.keys("gepard:*") == []

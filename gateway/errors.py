@@ -1,4 +1,4 @@
-"""Errors as clients of the OpenAI API expect them. One table for bytes, SSE and (later) WebSocket replies.
+"""Errors as clients of the OpenAI API expect them. One table for replies as bytes and as SSE.
 
 Never 409: the SDKs retry it.
 """
@@ -76,7 +76,6 @@ ERRORS: dict[str, ErrorKind] = {
     "voice_not_ready": ErrorKind(503, "server_error", retry_after_s=2),
     "profile_unavailable": ErrorKind(503, "server_error", retry_after_s=1),
     "worker_lost": ErrorKind(503, "server_error", retry_after_s=1),
-    "worker_stopping": ErrorKind(503, "server_error", retry_after_s=1),
     # The service failed on it.
     "client_too_slow": ErrorKind(500, "server_error"),
     "engine_error": ErrorKind(500, "server_error"),

@@ -65,6 +65,7 @@ _SPEECH_CODES = (
     "storage_unavailable",
     "rate_limit_exceeded",
     "string_above_max_length",
+    "unsupported_bit_rate",
     "unsupported_language",
     "unsupported_parameter",
     "unsupported_sample_rate",

@@ -1,6 +1,6 @@
 """What gateway and workers say to each other: jobs, events, engine facts. msgpack on the wire.
 
-Structs are arrays of named fields on the wire (maps), so that a newer side may add a field with a default.
+Structs are maps of named fields on the wire, so that a newer side may add a field with a default.
 """
 
 from typing import Annotated, Literal, NewType

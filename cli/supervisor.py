@@ -135,9 +135,14 @@ class Supervisor:
             return how_it_ended(status)
         finally:
             becoming_ready.cancel()
-            if not await stop(process, part, hurry=self._hurry):
-                log.warning("part_killed", part=part.name, message=f"{part.name} did not end and was killed.")
-            await asyncio.wait([ended, becoming_ready])
+            stopping = asyncio.create_task(stop(process, part, hurry=self._hurry))
+            try:
+                await asyncio.shield(stopping)
+            finally:
+                # Also when the supervisor exits meanwhile: no part is left behind, and each ends in its turn.
+                if not await stopping:
+                    log.warning("part_killed", part=part.name, message=f"{part.name} did not end and was killed.")
+                await asyncio.wait([ended, becoming_ready])
 
 
 async def _until_ready(part: Part, pid: int) -> None:

@@ -269,12 +269,16 @@ class Limits:
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
-            # The script may have admitted the request that nobody waits for any more.
-            with contextlib.suppress(RedisError, OSError):
-                answer = await asking
-                if answer.verdict is Verdict.ADMITTED:
-                    await self._give_back(key.id, permit_id, characters, answer.day)
+            # Shielded: the client may hang up just as its wait runs out.
+            await asyncio.shield(self._take_back(asking, key, permit_id, characters))
             raise
+
+    async def _take_back(self, asking: asyncio.Future[Answer], key: ApiKey, permit_id: str, characters: int) -> None:
+        """Undo what the script may have admitted for a request that nobody waits for any more."""
+        with contextlib.suppress(RedisError, OSError):
+            answer = await asking
+            if answer.verdict is Verdict.ADMITTED:
+                await self._give_back(key.id, permit_id, characters, answer.day)
 
     async def _run_admit(self, key: ApiKey, permit_id: str, characters: int) -> Answer:
         limits = (key.limits.requests_per_minute, key.limits.characters_per_day, key.limits.concurrent_streams)

@@ -6,6 +6,7 @@ on `done`; a failure after the first byte cuts the connection (bytes) or sends a
 
 import asyncio
 import base64
+import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from typing import Protocol, TypeVar
@@ -198,8 +199,11 @@ class SpeechResponse:
 
     async def _send_error(self, send: Send, error: ApiError) -> None:
         if body := self._framing.error(error):
-            await send({"type": "http.response.body", "body": body, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            # A client that takes nothing must not keep the reply, and its key's stream, for good.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._stall_timeout_s):
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _keep_alive(self) -> None:
         while True:

@@ -57,13 +57,11 @@ class Reply:
         self._fleet = fleet
         self._limits = limits
         self._reader = self._new_reader()
-        self._began = self._last_sign = time.monotonic()
+        self._queued_at = self._last_sign = time.monotonic()
         self._worker: WorkerId | None = None
         self._unclaimed_since: float | None = None
         self._packets = 0
         self._state = b""
-        self.started = False
-        """A worker has taken the job."""
         self.finished = False
         """`done` was read."""
         self.delivered = False
@@ -80,7 +78,7 @@ class Reply:
     async def enqueue(self, job: SpeechJob) -> None:
         """Queue the first attempt, now that the job has its voice."""
         self._job = job
-        self._began = self._last_sign = time.monotonic()
+        self._queued_at = self._last_sign = time.monotonic()
         self._queued = True
         self.record.queued()
         await self._queue.enqueue(self._job)
@@ -100,7 +98,6 @@ class Reply:
             match event:
                 case Started():
                     self._worker = event.worker
-                    self.started = True
                     self.record.started()
                 case Audio():
                     self._packets += event.packets
@@ -151,7 +148,7 @@ class Reply:
             if now - self._last_sign > _RECENT_SIGN_S and not self._fleet.is_alive(self._worker):
                 await self._next_attempt("worker_lost")
             return
-        if now - self._began > self._limits.first_event_timeout_s and not self.started:
+        if now - self._queued_at > self._limits.first_event_timeout_s:
             raise ApiError("server_overloaded", "No worker could take the request in time; try again later.")
         if await self._queue.state(self._job) == "waiting":
             self._unclaimed_since = None
@@ -178,5 +175,7 @@ class Reply:
         self._reader = self._new_reader()
         self._worker = None
         self._unclaimed_since = None
+        # This attempt, too, waits its time and no longer: the other workers may be full, or gone.
+        self._queued_at = time.monotonic()
         self.record.queued()
         await self._queue.enqueue(self._job)

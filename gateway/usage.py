@@ -68,11 +68,14 @@ class UsageLog:
         ]
         try:
             await self._registry.record(used, last_used.items())
-        except DatabaseError as error:
-            log.warning("usage_not_written", error=str(error))
+        except BaseException as error:
+            # Also when a gateway that stops cancels it: the last flush is still to come.
             for at, one in counts.items():
                 kept = self._counts[at]
                 kept.requests += one.requests
                 kept.characters += one.characters
                 kept.audio_seconds += one.audio_seconds
             self._last_used = {**last_used, **self._last_used}
+            if not isinstance(error, DatabaseError):
+                raise
+            log.warning("usage_not_written", error=str(error))

@@ -116,10 +116,12 @@ class ProfileCache:
 
     async def drop(self, sha256: str) -> None:
         """Forget a clip and all that engines made of it, as when its voice is deleted."""
+        # First the clip: from here on no profile of it is kept, so that the list below is whole.
+        await self._redis.delete(keys.clip(sha256))
         prefix = keys.profiles_of(sha256).encode()
         listed = [key for key in await self._redis.zrange(keys.PROFILES, 0, -1) if key.startswith(prefix)]
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.delete(keys.clip(sha256), keys.previews(sha256), *listed)
+            pipe.delete(keys.previews(sha256), *listed)
             if listed:
                 pipe.zrem(keys.PROFILES, *listed)
             await pipe.execute()

@@ -129,8 +129,9 @@ class Profiles:
         """What came of an attempt; None if its worker was lost. Leaves nothing behind."""
         reader = ReplyReader(self._redis, job, ttl_s=self._limits.reply_ttl_s)
         outcome: Outcome | None = None
-        await self._queue.enqueue(job)
         try:
+            # In here: a cancel may come when Redis has the job, and has not said so yet.
+            await self._queue.enqueue(job)
             outcome = await self._outcome(job, reader)
         finally:
             await asyncio.shield(reader.delete() if outcome is not None else self._queue.cancel(job))

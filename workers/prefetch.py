@@ -36,4 +36,7 @@ async def prefetch(source: AsyncIterator[T], *, depth: int) -> AsyncGenerator[T,
             raise item.error
     finally:
         reader.cancel()
+        # A source that fails as it is stopped needs a place for its error, or its reader never ends.
+        while not queue.empty():
+            queue.get_nowait()
         await asyncio.wait([reader])

@@ -25,9 +25,12 @@ class StreamSupervisor:
         task.add_done_callback(lambda _: self._tasks.pop(attempt_id, None))
 
     def cancel(self, attempt_id: str) -> bool:
-        """Stop a stream; False if it is not here."""
+        """Stop a stream that is not stopping yet; False if it is not here.
+
+        Gateways may say it twice: a second cancel would break into the clean-up of the first.
+        """
         task = self._tasks.get(attempt_id)
-        return task is not None and task.cancel()
+        return task is not None and (task.cancelling() > 0 or task.cancel())
 
     async def finished(self, attempt_id: str) -> None:
         """Wait for the end of a stream, however it ends."""
@@ -36,7 +39,6 @@ class StreamSupervisor:
             await asyncio.wait([task])
 
     def cancel_all(self) -> None:
-        """Stop every stream that is not stopping yet: a second cancel would break into its clean-up."""
-        for task in self._tasks.values():
-            if not task.cancelling():
-                task.cancel()
+        """Stop every stream that is not stopping yet."""
+        for attempt_id in self._tasks:
+            self.cancel(attempt_id)

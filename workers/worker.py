@@ -86,6 +86,8 @@ class HandOverWorker(Worker):
             max_jobs=capacity,
             job_timeout=_HAND_OVER_TIMEOUT_S,
             poll_delay=poll_delay_s,
+            # Jobs that arq gives up before it calls a function would lie in Redis for an hour, with their text.
+            keep_result=0,
             handle_signals=False,
         )
 

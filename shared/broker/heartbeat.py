@@ -62,6 +62,7 @@ class Fleet:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._workers: dict[WorkerId, Heartbeat] = {}
+        self._unreadable: set[WorkerId] = set()
 
     async def watch(self) -> None:
         """Refresh until cancelled. Without Redis no worker counts as alive."""
@@ -77,14 +78,25 @@ class Fleet:
         """Look once."""
         ids = [WorkerId(raw.decode()) for raw in await self._redis.zrange(keys.WORKERS, 0, -1)]
         if not ids:
-            self._workers = {}
+            self._workers, self._unreadable = {}, set()
             return
         values = await self._redis.mget([keys.heartbeat(worker) for worker in ids])
         found = dict(zip(ids, values, strict=True))
         gone = [worker for worker, value in found.items() if value is None]
         if gone:
             await self._redis.zrem(keys.WORKERS, *gone)
-        self._workers = {worker: _decoder.decode(value) for worker, value in found.items() if value is not None}
+        self._read({worker: value for worker, value in found.items() if value is not None})
+
+    def _read(self, found: dict[WorkerId, bytes]) -> None:
+        """Take in heartbeats; a worker of a release that speaks otherwise is no use here, but hides no other."""
+        workers: dict[WorkerId, Heartbeat] = {}
+        for worker, value in found.items():
+            try:
+                workers[worker] = _decoder.decode(value)
+            except msgspec.MsgspecError as error:
+                if worker not in self._unreadable:
+                    log.warning("heartbeat_unreadable", worker=worker, error=type(error).__name__)
+        self._workers, self._unreadable = workers, found.keys() - workers.keys()
 
     def is_alive(self, worker: WorkerId) -> bool:
         """Whether the worker beat within the last refresh."""

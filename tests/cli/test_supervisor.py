@@ -133,6 +133,24 @@ async def test_a_restarted_part_that_is_not_ready_in_time_is_started_anew(folder
         assert not is_running(second)
 
 
+async def test_a_part_that_is_being_stopped_when_the_supervisor_exits_is_stopped_all_the_same(folder: Path):
+    """Its restart was not ready in time, and it does not end by itself either."""
+
+    async def only_the_first(pid: int) -> bool:
+        await asyncio.sleep(0)
+        return pid in started(folder)[:1]
+
+    async with Supervisor(start_timeout_s=2) as supervisor:
+        supervisor.start(part(_DEAF, stop_s=30, ready=only_the_first))
+        await supervisor.until_ready()
+        os.kill(started(folder)[0], signal.SIGKILL)
+        _, second = await eventually(lambda: len(pids := started(folder)) == 2 and pids, within_s=30)
+        await asyncio.sleep(3)  # behind the time for its start, within that for its end
+        assert is_running(second)
+        supervisor.hurry()
+    assert not is_running(second)
+
+
 async def test_a_program_that_is_missing_is_said_so():
     with pytest.raises(PartFailed, match=r"part cannot be started: .*No such file"):
         await start(Part(name="part", command=["./missing"], ready=part().ready, stop_s=1))

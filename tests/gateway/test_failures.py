@@ -123,6 +123,31 @@ async def test_a_reply_that_has_lost_its_only_worker_ends_in_time(settings):
     assert response.headers["retry-after"]
 
 
+@pytest.mark.parametrize("steps_before", [0, 5], ids=["before its first byte", "after it"])
+async def test_a_reply_that_no_other_worker_takes_over_ends_in_time(settings, steps_before):
+    """There is another one, which is full: it may be so for hours."""
+    settings = replace(
+        settings,
+        limits=LimitsSettings(first_event_timeout_s=0.5),
+        worker=replace(settings.worker, drain_s=0),
+    )
+    lost = ToneEngine(step=lambda request, index: asyncio.sleep(0 if index < steps_before else 3600))
+    full = ToneEngine(engine_info(capacity=1), step=lambda request, index: asyncio.sleep(3600))
+    async with running_stack(settings, full) as stack, stack.client() as client:
+        blocking = asyncio.create_task(client.post("/v1/audio/speech", json=REQUEST))
+        await eventually(lambda: full.running)
+        await stack.start_worker(lost)
+        asking = asyncio.create_task(client.post("/v1/audio/speech", json={**REQUEST, "stream_format": "sse"}))
+        await eventually(lambda: lost.steps >= steps_before and lost.running)
+        await asyncio.sleep(0.2)
+        await stack.workers[1].kill()
+        response = await asyncio.wait_for(asking, 6)
+        blocking.cancel()
+    assert response.status_code == (200 if steps_before else 503)
+    assert "server_overloaded" in response.text
+    assert "speech.audio.done" not in response.text
+
+
 async def test_a_job_that_was_claimed_and_lost_in_the_hand_over_is_given_to_another_worker(settings):
     """The worker died between taking the job and saying so."""
     engine = ToneEngine()

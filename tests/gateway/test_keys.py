@@ -307,6 +307,27 @@ async def test_what_cannot_be_written_now_is_written_later(settings, registry):
     assert (day.requests, day.characters, day.audio_seconds) == (2, 7, 2.0)
 
 
+async def test_what_is_being_written_when_the_gateway_stops_is_not_lost(settings, registry):
+    made, _ = await make_key(settings)
+    usage = UsageLog(registry)
+    record, writing = registry.record, asyncio.Event()
+
+    async def slow(*_):
+        writing.set()
+        await asyncio.sleep(3600)
+
+    registry.record = slow
+    usage.add(made.id, characters=3, audio_s=1.0)
+    flushing = asyncio.create_task(usage.flush())
+    await writing.wait()
+    flushing.cancel()
+    await asyncio.wait([flushing])
+    registry.record = record
+    await usage.flush()
+    (day,) = await registry.usage(made.id)
+    assert (day.requests, day.characters, day.audio_seconds) == (1, 3, 1.0)
+
+
 def test_a_key_has_no_secret_to_show(fake):
     assert b"hash" not in msgspec.json.encode(fake.key)
     assert fake.key.limits == KeyLimits()

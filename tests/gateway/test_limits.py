@@ -312,6 +312,32 @@ async def test_a_stream_that_ends_while_its_lease_is_renewed_leaves_no_lease(set
     await redis.aclose(close_connection_pool=True)
 
 
+async def test_who_hangs_up_just_as_the_wait_runs_out_takes_nothing(settings):
+    """Two cancels: the second one comes while what the first one may have taken is given back."""
+    made, _ = await make_key(settings, concurrent_streams=1, characters_per_day=100)
+    redis = connect(settings.redis.url, max_connections=4)
+    limits = Limits(redis, UsageLog(None), settings.limits)
+    admit, admitted, answering = limits._admit, asyncio.Event(), asyncio.Event()
+
+    async def admit_slowly(**arguments):
+        answer = await admit(**arguments)
+        admitted.set()
+        await answering.wait()
+        return answer
+
+    limits._admit = admit_slowly
+    entering = asyncio.create_task(limits.enter(made, 10))
+    await admitted.wait()
+    entering.cancel()
+    await asyncio.sleep(0.01)
+    entering.cancel()
+    answering.set()
+    await asyncio.wait([entering])
+    await eventually(lambda: no_lease(redis, made), within_s=1)
+    assert int(await redis.get(f"gepard:limits:characters:{made.id}")) == 0
+    await redis.aclose(close_connection_pool=True)
+
+
 async def no_lease(redis, key) -> bool:
     return await redis.zcard(f"gepard:limits:streams:{key.id}") == 0
 

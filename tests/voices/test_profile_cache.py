@@ -116,6 +116,21 @@ async def test_a_dropped_clip_leaves_nothing(cache, redis):
     }
 
 
+async def test_a_profile_that_is_put_while_its_clip_is_dropped_does_not_stay(cache, redis, monkeypatch):
+    """Of the two workers that made one, the second puts it just behind the look at what there is."""
+    await cache.put_clip(clip())
+    listing = redis.zrange
+
+    async def then_put(*arguments):
+        listed = await listing(*arguments)
+        await cache.put(clip().sha256, INFO, b"p")
+        return listed
+
+    monkeypatch.setattr(redis, "zrange", then_put)
+    await cache.drop(clip().sha256)
+    assert await redis.keys("gepard:*") == []
+
+
 async def test_a_profile_too_large_is_not_kept(cache):
     with pytest.raises(ValueError, match="at most"):
         await cache.put(NAMES[0], INFO, bytes(MAX_PROFILE_BYTES + 1))

@@ -183,6 +183,15 @@ async def test_nothing_of_a_finished_job_stays_but_its_reply(asker, settings):
         assert await asker.redis.ttl(keys.reply("a", 1)) > 0
 
 
+async def test_nothing_of_a_job_that_arq_gives_up_stays(asker, settings):
+    """One whose worker died in the hand-over: arq would keep it for an hour as a failed result, with its text."""
+    async with running_worker(ToneEngine(), settings):
+        await asker.redis.set("arq:retry:a.1", 1)
+        await asker.queue.enqueue(speech_job("a"))
+        await eventually(lambda: _gone(asker, "a"))
+        await eventually(lambda: _names_are(asker, set()))
+
+
 async def _names_are(asker, expected):
     names = {key.decode() async for key in asker.redis.scan_iter()}
     return {name for name in names if not name.startswith(("gepard:heartbeat", "gepard:workers"))} == expected

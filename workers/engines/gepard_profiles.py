@@ -43,7 +43,8 @@ class ProfileMaker:
             # The encoder looks half a second ahead, so what follows the last frame used is encoded, too.
             codes = self.encoder.encode(torch.from_numpy(samples).to(self.device))
             prefix = self.compressor.voice_prefix(codes.t()[:MAX_REFERENCE_FRAMES])
-        except (ValueError, RuntimeError) as error:
+        # What the device fails at is not among them: that is no fault of the clip, and may pass.
+        except ValueError as error:
             raise EngineError(f"no voice can be made of the clip: {type(error).__name__}") from error
         return SpeakerProfile(
             model_revision=self.model_revision,

@@ -212,7 +212,7 @@ REFUSED = {
         {"extra_headers": {"host": "evil.example"}}, openai.PermissionDeniedError, "forbidden_host", None,
     ),
     "a huge body": (
-        {"input": "a" * 3_000_000}, openai.APIStatusError, "request_too_large", None,
+        {"input": "a" * 5_000_000}, openai.APIStatusError, "request_too_large", None,
     ),
 }  # fmt: skip
 

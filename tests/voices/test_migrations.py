@@ -100,6 +100,46 @@ async def test_keys_get_a_lexicon_and_lose_only_that_on_the_way_back(database):
         assert [key.lexicon for key in await KeyRegistry(opened).all()] == [None]
 
 
+VOICE_ROWS = (
+    "INSERT INTO consents (id, owner, name, language, sha256, created_at)"
+    " VALUES ('cons_1', '', 'ann', 'en', 'abc', '2026-01-01 00:00:00+00:00')",
+    "INSERT INTO voices (id, owner, name, name_key, description, is_public, sha256, clip_s, consent, consent_id,"
+    " created_at) VALUES ('voice_1', '', 'Ann', 'ann', '', false, 'abc', 3.5, 'cons_1', 'cons_1',"
+    " '2026-01-01 00:00:00+00:00')",
+    "INSERT INTO voice_status (voice_id, model, revision, status, kind, updated_at)"
+    " VALUES ('voice_1', 'hibari', '1', 'ready', 'matched', '2026-01-01 00:00:00+00:00')",
+)
+VOICE_TABLES = {"consents", "voices", "voice_status"}
+
+
+async def test_voices_pass_through_later_migrations_and_go_with_their_own(database):
+    await migrations.upgrade(database, "0002")
+    async with Database(database) as opened, opened.session() as session:
+        await session.execute(text(OLD_KEY))
+        for statement in VOICE_ROWS:
+            await session.execute(text(statement))
+
+    async def voices() -> list[tuple[str, str, str]]:
+        query = (
+            "SELECT voices.name, consents.name, voice_status.status FROM voices"
+            " JOIN consents ON consents.id = consent_id JOIN voice_status ON voice_id = voices.id"
+        )
+        async with Database(database) as opened, opened.session() as session:
+            return [tuple(row) for row in (await session.execute(text(query))).all()]
+
+    await migrations.upgrade(database)
+    assert await voices() == [("Ann", "ann", "ready")]
+    await migrations.downgrade(database, "0002")
+    assert await voices() == [("Ann", "ann", "ready")]
+    await migrations.downgrade(database, "0001")
+    assert not await tables(database) & VOICE_TABLES
+    async with Database(database) as opened, opened.session() as session:
+        assert (await session.execute(text("SELECT id FROM api_keys"))).all() == [("key_1",)]
+    await migrations.upgrade(database)
+    assert await tables(database) >= VOICE_TABLES
+    assert await voices() == []
+
+
 async def test_the_models_are_what_the_migrations_make(database):
     await migrations.upgrade(database)
 

@@ -7,18 +7,10 @@ import msgspec
 from msgspec import Meta
 
 from shared.contracts import (
-    CfgFrames,
     CfgScale,
-    ForceStopFrames,
-    MaxFrames,
-    RepetitionPenalty,
-    RepetitionWindow,
     Sampling,
     Seed,
-    StopThreshold,
     Temperature,
-    TopK,
-    UncondMode,
 )
 from shared.formats import AudioFormat
 
@@ -31,8 +23,8 @@ class VoiceId(msgspec.Struct, frozen=True, kw_only=True):
     id: str
 
 
-class SpeechRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Body of POST /v1/audio/speech: OpenAI's parameters, then our own. null is the same as absent."""
+class SpeechRequest(Sampling, frozen=True, kw_only=True):
+    """Body of POST /v1/audio/speech: OpenAI's parameters, our own, and the knobs of Sampling; null is absent."""
 
     model: Annotated[str, Meta(description="A model from /v1/models, or tts-1, tts-1-hd, gpt-4o-mini-tts.")]
     input: Annotated[str, Meta(description="The text to speak.")]
@@ -53,17 +45,6 @@ class SpeechRequest(msgspec.Struct, frozen=True, kw_only=True):
     lexicon: Annotated[dict[str, str], Meta(description="Words, and what is to be said for each.")] | None = None
     pauses: Annotated[bool, Meta(description="[pause], [pause 500ms] and [pause 1.5s] become silence.")] | None = None
     reference_audio: Annotated[str, Meta(description="A clip to speak like, base64.")] | None = None
-
-    temperature: Temperature | None = None
-    top_k: TopK | None = None
-    repetition_penalty: RepetitionPenalty | None = None
-    repetition_window: RepetitionWindow | None = None
-    cfg_scale: CfgScale | None = None
-    cfg_frames: CfgFrames | None = None
-    cfg_uncond_mode: UncondMode | None = None
-    stop_threshold: StopThreshold | None = None
-    max_frames: MaxFrames | None = None
-    force_stop_frames: ForceStopFrames | None = None
 
     def sampling(self, defaults: msgspec.Struct) -> Sampling:
         """The knobs of this request, each falling back to the field of the same name in `defaults`."""

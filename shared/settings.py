@@ -16,18 +16,7 @@ import platformdirs
 import yaml
 from msgspec import Meta
 
-from shared.contracts import (
-    CfgFrames,
-    CfgScale,
-    ForceStopFrames,
-    MaxFrames,
-    RepetitionPenalty,
-    RepetitionWindow,
-    StopThreshold,
-    Temperature,
-    TopK,
-    UncondMode,
-)
+from shared.contracts import Sampling
 from shared.errors import SettingsError
 from shared.formats import FORMATS, AudioFormat
 
@@ -80,19 +69,9 @@ class AuthSettings(_Section, frozen=True, kw_only=True):
     open_lists: bool = False
 
 
-class GenerationSettings(_Section, frozen=True, kw_only=True):
+class GenerationSettings(_Section, Sampling, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Defaults of the knobs a request may also set; null leaves a knob to the model."""
 
-    temperature: Temperature | None = None
-    top_k: TopK | None = None
-    repetition_penalty: RepetitionPenalty | None = None
-    repetition_window: RepetitionWindow | None = None
-    cfg_scale: CfgScale | None = None
-    cfg_frames: CfgFrames | None = None
-    cfg_uncond_mode: UncondMode | None = None
-    stop_threshold: StopThreshold | None = None
-    max_frames: MaxFrames | None = None
-    force_stop_frames: ForceStopFrames | None = None
     max_ref_seconds: Annotated[float, Meta(ge=0)] | None = 15.0
 
 

@@ -15,7 +15,7 @@ from gateway.speech_record import SpeechRecord
 from shared.broker.events import ReplyReader
 from shared.broker.heartbeat import INTERVAL_S, Fleet
 from shared.broker.queue import JobQueue
-from shared.contracts import Audio, Done, Failed, ResumePoint, SpeechJob, Started, WorkerId
+from shared.contracts import HANDED_BACK, Audio, Done, Failed, ResumePoint, SpeechJob, Started, WorkerId
 from shared.settings import LimitsSettings
 from shared.telemetry import get_logger
 
@@ -28,8 +28,6 @@ _RECENT_SIGN_S = 2 * INTERVAL_S
 # An attempt that left the queue, or was claimed, without a sign of its worker for this long is lost: the
 # hand-over takes milliseconds.
 _HAND_OVER_S = 2.0
-
-_WORKER_LEFT = "worker_stopping"
 
 log = get_logger()
 
@@ -111,7 +109,7 @@ class Reply:
                     self._audio_s = usage.output_tokens * info.frame_s if info else 0.0
                     events.append(event)
                 case Failed(code=code, message=message):
-                    if code != _WORKER_LEFT:
+                    if code not in HANDED_BACK:
                         raise ApiError(code, message)
                     await self._next_attempt(code)
                     return events

@@ -237,8 +237,12 @@ class Done(_Wire, tag="done", frozen=True, kw_only=True):
     timings: Timings
 
 
+HANDED_BACK = frozenset({"worker_stopping", "engine_lost"})
+"""Codes of Failed that are no end: the worker, or the process with its model, goes, and another attempt may go on."""
+
+
 class Failed(_Wire, tag="failed", frozen=True, kw_only=True):
-    """The reply ends here. `code` is one of shared.errors; `message` is safe to show to the client."""
+    """The attempt ends here, and but for HANDED_BACK the reply. `message` is safe to show to the client."""
 
     code: str
     message: str
@@ -272,8 +276,32 @@ class WorkerTotals(_Wire, frozen=True, kw_only=True):
     cpu_s: float = 0.0
 
 
+class HostFigures(_Wire, frozen=True, kw_only=True):
+    """What the process that holds a model says of itself; the workers it serves pass it on.
+
+    `device`: its name, such as NVIDIA H200 or cpu. `streams`, `capacity`: of all its workers. `step_ms`: a step of
+    the model, `codec_ms`: a step of the codec, each of late. `waiting_frames`: made and not decoded.
+    `late_chunks`, `frames`: sound that came when its stream's player had nothing left, and frames decoded, since
+    the host started.
+    """
+
+    host: str
+    backend: str
+    device: str
+    streams: int = 0
+    capacity: int = 0
+    step_ms: float = 0.0
+    codec_ms: float = 0.0
+    waiting_frames: int = 0
+    late_chunks: int = 0
+    frames: int = 0
+
+
 class Heartbeat(_Wire, frozen=True, kw_only=True):
-    """What a live worker says of itself, again and again. `active` and `capacity` count streams."""
+    """What a live worker says of itself, again and again. `active` and `capacity` count streams.
+
+    `host`: of the process that holds its model, where that is not the worker itself.
+    """
 
     worker: WorkerId
     info: EngineInfo
@@ -281,3 +309,4 @@ class Heartbeat(_Wire, frozen=True, kw_only=True):
     capacity: int
     accepting: bool
     totals: WorkerTotals = WorkerTotals()
+    host: HostFigures | None = None

@@ -17,7 +17,7 @@ from redis.exceptions import RedisError
 
 from shared.broker.events import ClientTooSlow, ReplyGone, ReplyWriter
 from shared.contracts import Audio, Done, Failed, PresetVoice, SpeechJob, Started, Timings, Usage, WorkerId
-from shared.errors import EngineBroken, EngineError
+from shared.errors import EngineBroken, EngineError, EngineLost
 from shared.settings import LimitsSettings
 from shared.telemetry import get_logger
 from workers.audio.chain import ReplyChain
@@ -35,7 +35,7 @@ _PREFETCH_CHUNKS = 4
 # Encoding is short work; more threads than this only compete with the engine for the cores.
 _NUM_ENCODER_THREADS = 2
 
-_FAILURES = frozenset({"engine_error", "internal_error", "redis_error"})
+_FAILURES = frozenset({"engine_error", "engine_lost", "internal_error", "redis_error"})
 """Outcomes that are the worker's own fault, not the client's or the operator's wish."""
 
 T = TypeVar("T")
@@ -206,6 +206,9 @@ class SpeechService:
         if isinstance(error, ClipGone):
             await self._fail(writer, "profile_unavailable", "the voice was deleted, or is not ready; try again")
             return "profile_unavailable"
+        if isinstance(error, EngineLost):
+            await self._fail(writer, "engine_lost", "the process with the model was lost")
+            return "engine_lost"
         log.error("engine_failed", exc_info=error)
         if isinstance(error, EngineBroken):
             self.broken.set()

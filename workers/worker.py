@@ -34,6 +34,7 @@ from workers.synthesis import SpeechService
 # in that very moment.
 _HAND_OVER_TIMEOUT_S = 5
 _RETRY_S = 0.5
+_AWAY_S = 0.05
 _TOUCH_EVERY_BEATS = 25
 
 _speech_decoder = msgspec.msgpack.Decoder(SpeechJob)
@@ -67,19 +68,20 @@ class HandOverWorker(Worker):
         streams: StreamSupervisor,
         services: Services,
         *,
-        model: str,
+        engine: Engine,
         capacity: int,
         poll_delay_s: float,
     ) -> None:
         self._wake = asyncio.Event()
         self._streams = streams
         self._services = services
+        self._engine = engine
         super().__init__(
             functions=[
                 func(self._speak, name=SPEAK, max_tries=1, keep_result=0),
                 func(self._profile, name=PROFILE, max_tries=1, keep_result=0),
             ],
-            queue_name=keys.queue(model),
+            queue_name=keys.queue(engine.info.model),
             redis_pool=redis,
             job_serializer=redis.job_serializer,
             job_deserializer=redis.job_deserializer,
@@ -100,8 +102,14 @@ class HandOverWorker(Worker):
         return {task for task in self.tasks.values() if not task.done()}
 
     async def main(self) -> None:
-        """Pick jobs until cancelled; a lost connection to Redis is waited out."""
+        """Pick jobs until cancelled; a lost connection to Redis is waited out, and a model that is away.
+
+        Raises EngineBroken when the model does not come back.
+        """
         while True:
+            if not self._engine.is_available:
+                await asyncio.sleep(_AWAY_S)
+                continue
             self._wake.clear()
             try:
                 await self._poll_iteration()
@@ -146,7 +154,8 @@ async def run_worker(engine: Engine, settings: Settings, *, stop: asyncio.Event)
     worker_id = heartbeat.new_worker_id()
     service: SpeechService | None = None
     try:
-        await engine.start()
+        if not await _started(engine, stop):
+            return
         await warm(redis, settings.redis.warm_connections)
         profiles = ProfileSource(engine, ProfileCache(redis))
         service = SpeechService(redis, engine, profiles, worker_id, settings.limits)
@@ -157,6 +166,21 @@ async def run_worker(engine: Engine, settings: Settings, *, stop: asyncio.Event)
             service.close()
         await engine.stop()
         await redis.aclose(close_connection_pool=True)
+
+
+async def _started(engine: Engine, stop: asyncio.Event) -> bool:
+    """Start the engine, which may take minutes; False if it was to stop before."""
+    starting = asyncio.create_task(engine.start())
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+        return starting.done()
+    finally:
+        for task in (starting, stopping):
+            task.cancel()
+        await asyncio.wait([starting, stopping])
 
 
 async def _serve(
@@ -171,7 +195,7 @@ async def _serve(
     capacity = settings.worker.capacity or info.capacity
     streams = StreamSupervisor()
     worker = HandOverWorker(
-        redis, streams, services, model=info.model, capacity=capacity, poll_delay_s=settings.worker.poll_delay_s
+        redis, streams, services, engine=engine, capacity=capacity, poll_delay_s=settings.worker.poll_delay_s
     )
 
     def report() -> Heartbeat:
@@ -180,8 +204,9 @@ async def _serve(
             info=info,
             active=streams.active,
             capacity=capacity,
-            accepting=worker.allow_pick_jobs,
+            accepting=worker.allow_pick_jobs and engine.is_available,
             totals=services.speech.totals.read(),
+            host=engine.host,
         )
 
     background = [

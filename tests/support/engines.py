@@ -60,6 +60,9 @@ class ToneEngine:
         self.steps = 0
         self.running = 0
 
+    is_available = True
+    host = None
+
     @property
     def info(self) -> EngineInfo:
         return self._info

@@ -32,18 +32,7 @@ def write_starters(folder: Path) -> Path:
 
 
 def tiny_engine(folder: Path, **options: Any) -> Any:
-    """The engine with the tiny model, its files and clips in `folder`; not started."""
-    from workers.engines.gepard import GepardEngine, GepardOptions  # noqa: PLC0415  # imports torch
+    """The engine and a host with the tiny model, its files and clips in `folder`; not started."""
+    from tests.support.hosted import HostedEngine  # noqa: PLC0415  # needs the tokenizers
 
-    clips = folder / "clips"
-    values: dict[str, Any] = {
-        "checkpoint": CHECKPOINT,
-        "codec": CODEC,
-        "cache": folder / "cache",
-        "starter_clips": clips if clips.exists() else write_starters(clips),
-        "device": "cpu",
-        "num_threads": 1,
-        "rows": 4,
-        "capacity": 16,
-    }
-    return GepardEngine(GepardOptions(**{**values, **options}))
+    return HostedEngine(folder, **options)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.clip import Clip
-from shared.contracts import EngineInfo, PresetVoice, ProfileKind, Sampling, Segment
+from shared.contracts import EngineInfo, HostFigures, PresetVoice, ProfileKind, Sampling, Segment
 
 Samples = NDArray[np.float32]
 
@@ -84,6 +84,20 @@ class Engine(Protocol):
         """Facts the gateway decides by; constant after `start`."""
         ...
 
+    @property
+    def is_available(self) -> bool:
+        """Whether a request begun now would be served; False while a model in another process is away.
+
+        Constant after `start` for an engine of this process. Raises shared.errors.EngineBroken when it will not
+        come back.
+        """
+        ...
+
+    @property
+    def host(self) -> HostFigures | None:
+        """What the process that holds the model says of itself; None where that is this one, or it is away."""
+        ...
+
     async def start(self) -> None:
         """Load and warm up; returns when the next request would be served at full speed."""
         ...
@@ -104,6 +118,7 @@ class Engine(Protocol):
         """Speak one segment, pause after it included unless it has a `pause_ms`; never blocks the event loop.
 
         Cancelling or closing the iterator frees everything within one step. Text in which the engine finds
-        nothing to speak gives no chunk. Raises shared.errors.EngineError when the model fails.
+        nothing to speak gives no chunk. Raises shared.errors.EngineError when the model fails, EngineLost when
+        another attempt, here or elsewhere, may go on with what has come.
         """
         ...

@@ -11,13 +11,11 @@ from shared.clip import Clip
 from shared.errors import EngineError
 from workers.audio.resample import Resampler
 from workers.engines.base import SpeakerProfile
+from workers.gepard.config import MAX_REFERENCE_S
 from workers.gepard.compressor import MAX_REFERENCE_FRAMES, SpeakerCompressor
 from workers.nanocodec.archive import CodecArchive
 from workers.nanocodec.config import SAMPLE_RATE_HZ
 from workers.nanocodec.encoder import CodecEncoder
-
-MAX_REFERENCE_S = 15.0
-"""Longer references were never trained on; they are cut here, whoever made the clip."""
 
 _METHOD = "resample, encode, 322 frames, compress: 1"
 """Part of the compressor's revision: change it with anything that changes the profile of a clip."""

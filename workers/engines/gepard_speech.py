@@ -8,21 +8,15 @@ is tried again with another seed when it has not. Longer texts run away rarely a
 import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
 
-import torch
-from torch import Tensor
-
-from shared.contracts import Sampling
-from shared.errors import EngineError
+from shared.contracts import PresetVoice
 from shared.telemetry import get_logger
 from workers.engines.base import PcmChunk, SynthesisRequest
-from workers.engines.gepard_loop import Spoken, StepLoop
 from workers.engines.hibari_finish import pause
-from workers.gepard.generate import GenerationRequest
-from workers.gepard.sampling import SamplingParams
 from workers.gepard.tokenizer import Prompt
-from workers.nanocodec.config import CODES_PER_FRAME, SAMPLE_RATE_HZ
+from workers.host import wire
+from workers.host.client import HostClient, Spoken
+from workers.nanocodec.config import SAMPLE_RATE_HZ
 
 HELD_BELOW_TOKENS = 13
 """The model's own failure rate falls from 19 % to 5 % at this length."""
@@ -30,15 +24,6 @@ HELD_BELOW_TOKENS = 13
 _NUM_TRIES = 2
 
 log = get_logger()
-
-
-def sampling_params(sampling: Sampling, *, frame_cap: int) -> SamplingParams:
-    """The request's knobs, the model's defaults where it has none, never more than `frame_cap` frames."""
-    given: dict[str, Any] = {
-        name: value for name in Sampling.__struct_fields__ if (value := getattr(sampling, name)) is not None
-    }
-    given["max_frames"] = min(frame_cap, given.get("max_frames", frame_cap))
-    return SamplingParams(**given)
 
 
 def retry_seed(seed: int, number: int) -> int:
@@ -50,15 +35,12 @@ def retry_seed(seed: int, number: int) -> int:
 
 
 class Speech:
-    """Speaks one request; use it once. Raises EngineError for a `resume` that holds no codes."""
+    """Speaks one request; use it once."""
 
-    def __init__(self, steps: StepLoop, request: SynthesisRequest, prompt: Prompt, prefix: Tensor) -> None:
-        self._steps = steps
+    def __init__(self, host: HostClient, request: SynthesisRequest, prompt: Prompt) -> None:
+        self._host = host
         self._request = request
         self._prompt = prompt
-        self._prefix = prefix
-        self._params = sampling_params(request.sampling, frame_cap=prompt.frame_cap)
-        self._codes = _codes_of(request.resume)
         self._untold_tokens = prompt.num_text_tokens
         self._num_runaways = 0
 
@@ -68,7 +50,7 @@ class Speech:
             for spoken in await self._held():
                 yield self._chunk(spoken)
             return
-        async with aclosing(self._steps.speak(self._generation(0))) as source:
+        async with aclosing(self._host.speak(self._speak(0))) as source:
             async for spoken in source:
                 self._note(spoken, will_retry=False)
                 yield self._chunk(spoken)
@@ -76,22 +58,28 @@ class Speech:
     async def _held(self) -> list[Spoken]:
         """All of the first try that ends by itself, else of the last one."""
         # Codes that were sent come from a try that had ended.
-        num_tries = _NUM_TRIES if self._codes is None else 1
+        num_tries = 1 if self._request.resume else _NUM_TRIES
         number = 0
         while True:
-            async with aclosing(self._steps.speak(self._generation(number))) as source:
+            async with aclosing(self._host.speak(self._speak(number))) as source:
                 spoken = [item async for item in source]
             number += 1
             if not self._note(spoken[-1], will_retry=number < num_tries) or number == num_tries:
                 return spoken
 
-    def _generation(self, number: int) -> GenerationRequest:
-        return GenerationRequest(
+    def _speak(self, number: int) -> wire.Speak:
+        """The `number`-th try; the client numbers its requests itself."""
+        voice = self._request.voice
+        is_preset = isinstance(voice, PresetVoice)
+        return wire.Speak(
+            number=0,
             prompt_ids=self._prompt.ids,
-            prefix=self._prefix,
+            starter=voice.name if is_preset else "",
+            profile=b"" if is_preset else voice.to_bytes(),
             seed=retry_seed(self._request.seed, number),
-            sampling=self._params,
-            codes=self._codes,
+            sampling=self._request.sampling,
+            frame_cap=self._prompt.frame_cap,
+            codes=self._request.resume,
         )
 
     def _note(self, spoken: Spoken, *, will_retry: bool) -> bool:
@@ -101,7 +89,7 @@ class Speech:
         is_runaway = (
             spoken.finished == "limit"
             and self._prompt.frame_cap < min(knobs, default=self._prompt.frame_cap + 1)
-            and self._params.stop_threshold < 1
+            and wanted.stop_threshold != 1
         )
         if is_runaway:
             self._num_runaways += 1
@@ -125,13 +113,3 @@ class Speech:
             resume=spoken.codes,
             runaways=self._num_runaways if is_last else 0,
         )
-
-
-def _codes_of(resume: bytes) -> Tensor | None:
-    """Codes [n, C] int64 of the chunks an earlier attempt made, None without any."""
-    if not resume:
-        return None
-    if len(resume) % CODES_PER_FRAME:
-        raise EngineError(f"{len(resume)} bytes to resume from are no whole frames of {CODES_PER_FRAME} codes")
-    codes = torch.frombuffer(bytearray(resume), dtype=torch.uint8)
-    return codes.view(-1, CODES_PER_FRAME).to(torch.int64)

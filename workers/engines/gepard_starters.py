@@ -19,7 +19,8 @@ from shared.errors import EngineError, SettingsError
 from shared.telemetry import get_logger
 from workers.audio.clip_file import read_clip, write_clip
 from workers.engines.base import Engine, SpeakerProfile, SynthesisRequest
-from workers.engines.gepard_profiles import MAX_REFERENCE_S, ProfileMaker
+from workers.engines.gepard_profiles import ProfileMaker
+from workers.gepard.config import MAX_REFERENCE_S
 
 STARTER_TEXT = (
     "The sun had barely risen when we walked down to the harbor. "

@@ -79,6 +79,9 @@ class HibariEngine:
             capacity=capacity,
         )
 
+    is_available = True
+    host = None
+
     @property
     def info(self) -> EngineInfo:
         return self._info

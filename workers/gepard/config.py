@@ -16,6 +16,9 @@ CONFIG_FILE = "gepard_config.json"
 MAX_CONFIG_BYTES = 1 << 20
 MAX_PARAMETERS = 8_000_000_000
 
+MAX_REFERENCE_S = 15.0
+"""Of a clip to clone; longer ones were never trained on and are cut, whoever made them."""
+
 Dtype = Literal["bfloat16", "float32"]
 """What the model computes in."""
 

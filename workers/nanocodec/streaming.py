@@ -80,6 +80,18 @@ class StreamingDecoder:
         device = self._decoder.device
         return self.advance(codes.to(device), torch.tensor(slots, device=device))
 
+    def decode_rows(self, frames: Tensor, rows: Sequence[Sequence[int]], slots: Sequence[int]) -> Tensor:
+        """`Codec.decode_rows`; this implementation's result stays valid."""
+        device = self._decoder.device
+        index = torch.tensor(rows, device=device)
+        codes = frames[index].to(torch.int64).transpose(1, 2)
+        return self.advance(codes, torch.tensor(slots, device=device))
+
+    def warm_up(self) -> None:
+        """Run one frame through the idle slot."""
+        codes = torch.zeros(1, CODES_PER_FRAME, 1, dtype=torch.int64, device=self._decoder.device)
+        self.advance(codes, torch.tensor([self.idle_slot], device=self._decoder.device))
+
     @torch.inference_mode()
     def advance(self, codes: Tensor, slots: Tensor) -> Tensor:
         """`step` without checks, for a caller that captures it in a CUDA graph: nothing waits for the device.

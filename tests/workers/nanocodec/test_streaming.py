@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs PyTorch: make test-gepard")
 
 from workers.nanocodec.archive import read_archive
+from workers.nanocodec.codec import Codec
 from workers.nanocodec.decoder import CodecDecoder
 from workers.nanocodec.quantizer import unpack
 from workers.nanocodec.streaming import NoFreeSlot, StreamingDecoder
@@ -148,6 +149,27 @@ def test_a_reused_slot_equals_a_fresh_one_bit_for_bit(decoder, leftover):
     used.leave(slot)
     assert used.join() == slot
     assert torch.equal(_run(used, slot, codes, [2, 3]), expected)
+
+
+def test_frames_of_a_store_equal_the_same_codes_in_a_tensor(decoder):
+    """Rows in any order, some of them for two streams."""
+    store = _codes(6, seed=3).T.to(torch.uint8).contiguous()
+    rows = [[4, 0, 4], [5, 1, 0]]
+    codec: Codec = StreamingDecoder(decoder, num_slots=2)
+    samples = codec.decode_rows(store, rows, [codec.join(), codec.join()])
+    expected = StreamingDecoder(decoder, num_slots=2)
+    slots = [expected.join(), expected.join()]
+    assert torch.equal(samples, expected.step(store[torch.tensor(rows)].long().transpose(1, 2), slots))
+
+
+def test_warming_up_touches_no_stream(decoder):
+    codes = _codes(2, seed=3)[None]
+    streaming = StreamingDecoder(decoder, num_slots=1)
+    slot = streaming.join()
+    streaming.step(codes, [slot])
+    before = streaming._store[slot].clone()
+    streaming.warm_up()
+    assert torch.equal(streaming._store[slot], before)
 
 
 def test_padding_entries_share_the_idle_slot_and_change_nothing(decoder, tolerance):

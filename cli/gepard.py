@@ -1,5 +1,6 @@
 """The engine `gepard` from the settings, or what is missing for it."""
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from workers.gepard.config import CONFIG_FILE
 
 EXTRA_HINT = "pip install 'gepard-gateway[gepard]' (in this repository: make setup-gepard)"
 _PACKAGES = ("torch", "tokenizers")
+_GPU_DEVICE = Path("/dev/nvidiactl")
+"""There where the driver of an NVIDIA GPU is; asking PyTorch would take seconds, and memory of the GPU."""
+_MAX_WORKERS = 4
 
 
 def missing_packages(*more: str) -> str | None:
@@ -37,27 +41,29 @@ def missing_weights(settings: Settings) -> list[str]:
     return missing
 
 
-def make_gepard(settings: Settings) -> Engine:
-    """The engine, not yet loaded. Raises SettingsError naming all that is missing."""
+def require_gepard(settings: Settings) -> Path:
+    """The codec's file, when all is there. Raises SettingsError naming all that is missing."""
     packages = missing_packages()
     missing = [*([packages] if packages else []), *missing_weights(settings)]
     codec = codec_file(settings.gepard_codec_path())
     if missing or codec is None:
         raise SettingsError(f"worker.engine gepard: {'; '.join(missing)}")
-    from workers.engines.gepard import GepardEngine, GepardOptions  # noqa: PLC0415 - needs PyTorch
+    return codec
 
-    options = settings.gepard
-    return GepardEngine(
-        GepardOptions(
-            checkpoint=settings.gepard_checkpoint_path(),
-            codec=codec,
-            cache=settings.data_path() / "gepard",
-            starter_clips=settings.gepard_starter_clips_path(),
-            device=None if options.device == "auto" else options.device,
-            dtype=options.dtype,
-            rope_freq_dtype=options.rope_freq_dtype,
-            rows=options.rows,
-            capacity=settings.worker.capacity,
-            num_threads=settings.worker.threads,
-        )
-    )
+
+def make_gepard(settings: Settings, host: Path) -> Engine:
+    """The engine over the host at that socket; it needs no PyTorch. Raises SettingsError as `require_gepard`."""
+    require_gepard(settings)
+    from workers.engines.gepard import GepardEngine  # noqa: PLC0415 - needs the tokenizers
+
+    return GepardEngine(host=host, checkpoint=settings.gepard_checkpoint_path())
+
+
+def num_workers(settings: Settings) -> int:
+    """Worker processes for one host: a GPU makes more sound than one of them encodes."""
+    if settings.gepard.workers is not None:
+        return settings.gepard.workers
+    device = settings.gepard.device
+    has_gpu = device.startswith("cuda") or (device == "auto" and _GPU_DEVICE.exists())
+    # The cores, and half of them for the host and the gateway.
+    return max(1, min(_MAX_WORKERS, (os.cpu_count() or 1) // 2)) if has_gpu else 1

@@ -14,6 +14,7 @@ _COMMANDS = {
     "serve": "cli.serve:serve",
     "gateway": "cli.gateway_process:gateway",
     "worker": "cli.worker_process:worker",
+    "host": "cli.host_process:host",
     "say": "cli.say:say",
     "voices": "cli.voices:voices",
     "bench": "cli.bench.command:bench",

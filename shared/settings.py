@@ -166,6 +166,8 @@ class GepardSettings(_Section, frozen=True, kw_only=True):
     dtype: Literal["bfloat16", "float32"] | None = None
     rope_freq_dtype: Literal["bf16", "fp32"] | None = None
     rows: Annotated[int, Meta(gt=0, le=1024)] | None = None
+    workers: Annotated[int, Meta(gt=0, le=64)] | None = None
+    step_timeout_s: Seconds | None = None
 
 
 class LogSettings(_Section, frozen=True, kw_only=True):

@@ -106,21 +106,21 @@ async def test_its_voices_are_listed_and_others_refused_by_name(client):
 
 async def test_short_sentences_are_merged_for_the_model(stack, client):
     """It fails on very short texts: ten of them are one segment."""
-    steps = stack.engine._loaded.steps
+    steps = stack.engine.steps
     response = await speech(client, input="Yes. No. Yes. No. Yes. No. Yes. No. Yes. No.", stream_format="sse")
     assert f'"output_tokens":{FRAMES}' in response.text
     assert steps.num_streams == 0
 
 
-async def test_a_client_that_hangs_up_frees_the_place_within_a_step(stack, client):
-    steps = stack.engine._loaded.steps
+async def test_a_client_that_hangs_up_frees_the_places(stack, client):
+    steps = stack.engine.steps
     body = {"model": "gepard", "voice": "alloy", "input": TEXT * 20, "stop_threshold": 1.0, "response_format": "pcm"}
     async with client.stream("POST", "/v1/audio/speech", json=body) as response:
         async for _ in response.aiter_raw():
             break
         assert steps.num_streams == 1
     await eventually(lambda: steps.num_streams == 0)
-    assert steps._codec.num_free_slots == 16
+    assert stack.engine.num_free_slots == 16
     await eventually(lambda: no_reply_left(stack))
 
 

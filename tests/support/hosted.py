@@ -1,6 +1,7 @@
 """The tiny model's host in a thread of this process, and an engine that brings its own. Importing needs no PyTorch."""
 
 import asyncio
+import contextlib
 import tempfile
 import threading
 from pathlib import Path
@@ -49,8 +50,7 @@ class ThreadHost:
         self._thread.start()
 
     def stop(self) -> None:
-        if self._loop is not None and self._serving is not None:
-            self._loop.call_soon_threadsafe(self._serving.cancel)
+        self._end()
         self._thread.join()
         self._socket_folder.cleanup()
 
@@ -71,8 +71,13 @@ class ThreadHost:
 
     def _failed(self, error: Exception) -> None:
         self.failure = error
-        if self._loop is not None and self._serving is not None:
-            self._loop.call_soon_threadsafe(self._serving.cancel)
+        self._end()
+
+    def _end(self) -> None:
+        # It may have ended already.
+        with contextlib.suppress(RuntimeError):
+            if self._loop is not None and self._serving is not None:
+                self._loop.call_soon_threadsafe(self._serving.cancel)
 
 
 class HostedEngine(GepardEngine):

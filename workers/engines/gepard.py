@@ -18,6 +18,7 @@ from workers.gepard.config import MAX_REFERENCE_S, read_config
 from workers.gepard.tokenizer import TextTokenizer, read_tokenizer
 from workers.host.client import HostClient
 
+
 class GepardEngine:
     """Implements workers.engines.base.Engine over a host.
 

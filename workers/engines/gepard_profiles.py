@@ -11,8 +11,8 @@ from shared.clip import Clip
 from shared.errors import EngineError
 from workers.audio.resample import Resampler
 from workers.engines.base import SpeakerProfile
-from workers.gepard.config import MAX_REFERENCE_S
 from workers.gepard.compressor import MAX_REFERENCE_FRAMES, SpeakerCompressor
+from workers.gepard.config import MAX_REFERENCE_S
 from workers.nanocodec.archive import CodecArchive
 from workers.nanocodec.config import SAMPLE_RATE_HZ
 from workers.nanocodec.encoder import CodecEncoder

@@ -70,12 +70,12 @@ class Speech:
     def _speak(self, number: int) -> wire.Speak:
         """The `number`-th try; the client numbers its requests itself."""
         voice = self._request.voice
-        is_preset = isinstance(voice, PresetVoice)
+        starter, profile = (voice.name, b"") if isinstance(voice, PresetVoice) else ("", voice.to_bytes())
         return wire.Speak(
             number=0,
             prompt_ids=self._prompt.ids,
-            starter=voice.name if is_preset else "",
-            profile=b"" if is_preset else voice.to_bytes(),
+            starter=starter,
+            profile=profile,
             seed=retry_seed(self._request.seed, number),
             sampling=self._request.sampling,
             frame_cap=self._prompt.frame_cap,

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
@@ -124,7 +124,7 @@ class HostClient:
         return SpeakerProfile.from_bytes(result.profile)
 
     @contextlib.contextmanager
-    def _asking(self) -> "contextlib.Generator[tuple[int, asyncio.Queue[_Result]]]":
+    def _asking(self) -> Iterator[tuple[int, asyncio.Queue[_Result]]]:
         """A number for a request, and what comes for it. Bounded: a request has at most 2000 frames."""
         if self._transport is None:
             raise EngineLost("the engine host is gone")

@@ -12,26 +12,30 @@ _MAX_POSTED = 256
 """Messages the event loop has not taken yet; beyond them this thread waits, and with it in time the loop."""
 
 
+Post = Callable[[Mapping[Owner, bytearray], list[HostStream]], None]
+
+
 class Delivery:
-    """An outbox of the loop. `post` is called in its thread with what each owner gets, and the streams that end.
+    """An outbox of the loop."""
 
-    Whoever takes what was posted says so by `taken`.
-    """
-
-    def __init__(self, post: Callable[[Mapping[Owner, bytearray], list[HostStream]], None]) -> None:
-        self._post = post
+    def __init__(self) -> None:
         self._news: queue.SimpleQueue[News | None] = queue.SimpleQueue()
         self._room = threading.BoundedSemaphore(_MAX_POSTED)
-        self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
+        self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Start the thread."""
+    def start(self, post: Post) -> None:
+        """Start the thread, which posts what each owner gets, and the streams that end.
+
+        Whoever takes what was posted says so by `taken`.
+        """
+        self._thread = threading.Thread(target=self._run, args=(post,), name="delivery", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """End the thread after the news it has."""
-        self._news.put(None)
-        self._thread.join()
+        if self._thread is not None:
+            self._news.put(None)
+            self._thread.join()
 
     def put(self, news: News) -> None:
         """Any thread. Bounded by what is under way in the codec, and by the streams there are."""
@@ -41,7 +45,7 @@ class Delivery:
         """What was posted has been taken."""
         self._room.release()
 
-    def _run(self) -> None:
+    def _run(self, post: Post) -> None:
         while (news := self._news.get()) is not None:
             ends: list[HostStream] = []
             match news:
@@ -56,7 +60,7 @@ class Delivery:
                 case _:
                     assert_never(news)
             self._room.acquire()
-            self._post(data, ends)
+            post(data, ends)
 
 
 def _sound(news: SoundNews) -> dict[Owner, bytearray]:
@@ -72,8 +76,8 @@ def _sound(news: SoundNews) -> dict[Owner, bytearray]:
             numbers=[stream.number for stream in news.streams[start:end]],
             counts=news.counts[start:end],
             num_frames=news.num_frames,
-            pcm=memoryview(pcm[start:end]).cast("B"),
-            codes=memoryview(codes[start:end]).cast("B"),
+            pcm=pcm[start:end].data.cast("B"),
+            codes=codes[start:end].data.cast("B"),
         )
         data[owner] = wire.packed(message)
         start = end

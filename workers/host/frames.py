@@ -27,7 +27,7 @@ class FrameReader(asyncio.BufferedProtocol):
         self._lost = lost
         self._transport: asyncio.Transport | None = None
         self._error: Exception | None = None
-        self._start_head()
+        self._in_head, self._filled, self._buffer = True, 0, bytearray(LENGTH_BYTES)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what a stream socket has

@@ -11,6 +11,7 @@ from shared.contracts import HostFigures
 from shared.telemetry import get_logger
 from workers.gepard.generate import GenerationRequest
 from workers.gepard.sampling import SamplingParams
+from workers.host.delivery import Delivery
 from workers.host.loop import HostStream, StepLoop
 from workers.host.model import LoadedModel
 from workers.host.schedule import CodecLimits
@@ -52,15 +53,16 @@ class EngineHost:
             device=model.device_name,
             capacity=model.max_streams,
         )
-        self._server = HostServer(model, figures, on_failure=on_failure)
+        self._delivery = Delivery()
         self.steps = StepLoop(
             model.backend,
             sound_maker(model.codec, model.device, max_step_frames=limits.max_step_frames),
-            self._server.delivery,
+            self._delivery,
             limits=limits,
             chunk_s=_CHUNK_S / num_workers,
             on_failure=on_failure,
         )
+        self._server = HostServer(model, self.steps, self._delivery, figures, on_failure=on_failure)
         self._watchdog = Watchdog(
             self.steps,
             timeout_s=step_timeout_s or (_CPU_TIMEOUT_S if is_cpu else _CUDA_TIMEOUT_S),
@@ -69,7 +71,7 @@ class EngineHost:
 
     async def serve(self, path: Path) -> None:
         """Warm up, then take workers at `path` until cancelled. Raises OSError for a path that cannot be."""
-        self._server.delivery.start()
+        self._delivery.start(self._server.post)
         self.steps.start()
         try:
             await self._warm_up()
@@ -82,7 +84,7 @@ class EngineHost:
                 device=self._model.device_name,
                 capacity=self._model.max_streams,
             )
-            await self._server.serve(self.steps, path)
+            await self._server.serve(path)
         finally:
             await asyncio.to_thread(self._stop)
 
@@ -102,7 +104,7 @@ class EngineHost:
     def _stop(self) -> None:
         self._watchdog.stop()
         self.steps.stop()
-        self._server.delivery.stop()
+        self._delivery.stop()
         self._model.backend.close()
 
 

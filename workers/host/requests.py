@@ -25,7 +25,7 @@ def generation_of(request: Speak, model: LoadedModel) -> tuple[GenerationRequest
         if given is not None:
             check_codes(torch.from_numpy(given).to(torch.int64), model.head_sizes)
             if len(given) > params.frame_limit:
-                raise EngineError(f"{len(given)} frames to resume from, of at most {params.frame_limit}")  # noqa: TRY301
+                raise EngineError(f"{len(given)} frames to resume from, of at most {params.frame_limit}")
         voice = SpeakerProfile.from_bytes(request.profile) if request.profile else PresetVoice(name=request.starter)
     except ValueError as error:
         raise EngineError(f"the model refused the request: {error}") from error

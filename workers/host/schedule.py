@@ -215,7 +215,7 @@ class Schedule(Generic[Key]):
     def _fit(self, size: int, chunks: list[Chunk[Key]], num_hasty: int, left: list[Line[Key]]) -> None:
         """Bring a batch to a size that has little padding: with streams that are left over, else without haste."""
         batch = min(self._limits.padded(len(chunks)), self._limits.max_batch(size))
-        chosen = []
+        chosen: list[Line[Key]] = []
         for line in left:
             if len(chunks) + len(chosen) >= batch:
                 break

@@ -39,26 +39,29 @@ class HostServer:
     """Serves workers on a Unix socket, on the event loop that runs `serve`."""
 
     def __init__(
-        self, model: LoadedModel, figures: HostFigures, *, on_failure: Callable[[Exception], None]
+        self,
+        model: LoadedModel,
+        steps: StepLoop,
+        delivery: Delivery,
+        figures: HostFigures,
+        *,
+        on_failure: Callable[[Exception], None],
     ) -> None:
         """`figures`: what does not change of them. `on_failure`: see EngineHost."""
-        self._model = model
+        self.model = model
+        self.steps = steps
+        self._delivery = delivery
         self._on_failure = on_failure
         self._figures = figures
         self._connections: set[_Connection] = set()
-        self._steps: StepLoop | None = None
         self._loop = asyncio.get_running_loop()
-        self.delivery = Delivery(self._post)
         # One clip at a time: encoding is seconds of every core on a CPU.
         self.clips = ThreadPoolExecutor(1, thread_name_prefix="clips")
 
-    async def serve(self, steps: StepLoop, path: Path) -> None:
+    async def serve(self, path: Path) -> None:
         """Take workers at `path` until cancelled; then let them go. Raises OSError for a path that cannot be."""
-        self._steps = steps
-        path.unlink(missing_ok=True)
-        server = await self._loop.create_unix_server(self._protocol, str(path))
+        server = await self._loop.create_unix_server(self._protocol, sock=_listening(path))
         try:
-            path.chmod(0o600)
             while True:
                 await asyncio.sleep(FIGURES_EVERY_S)
                 data = wire.packed(wire.Figures(self.figures()))
@@ -66,7 +69,6 @@ class HostServer:
                     connection.write(data)
         finally:
             server.close()
-            path.unlink(missing_ok=True)
             for connection in tuple(self._connections):
                 connection.close()
             self.clips.shutdown(wait=False, cancel_futures=True)
@@ -87,22 +89,11 @@ class HostServer:
             frames=steps.num_frames,
         )
 
-    @property
-    def steps(self) -> StepLoop:
-        """The loop that is served."""
-        assert self._steps is not None  # noqa: S101 - connections come after it
-        return self._steps
-
-    @property
-    def model(self) -> LoadedModel:
-        """Of the loop."""
-        return self._model
-
     def check_device(self, error: Exception) -> None:
         """Something failed beside the loop: was it the device, and is all lost?"""
-        if self._model.device.type == "cuda":
+        if self.model.device.type == "cuda":
             try:
-                torch.cuda.synchronize(self._model.device)
+                torch.cuda.synchronize(self.model.device)
             except RuntimeError:
                 self._on_failure(error)
 
@@ -123,13 +114,13 @@ class HostServer:
         """A worker is gone."""
         self._connections.discard(connection)
 
-    def _post(self, data: Mapping[Owner, bytearray], ends: list[HostStream]) -> None:
-        """In the delivery's thread. A loop that is closed sends nothing more."""
+    def post(self, data: Mapping[Owner, bytearray], ends: list[HostStream]) -> None:
+        """For the delivery, from its thread. A loop that is closed sends nothing more."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._send, data, ends)
 
     def _send(self, data: Mapping[Owner, bytearray], ends: list[HostStream]) -> None:
-        self.delivery.taken()
+        self._delivery.taken()
         for stream in ends:
             stream.owner.forget(stream)
         for owner, message in data.items():
@@ -244,6 +235,19 @@ class _Connection:
             self.write(wire.packed(wire.Refused(number, "no voice could be made of the clip", is_fault=True)))
         else:
             self.write(wire.packed(wire.Profiled(number, profile.to_bytes())))
+
+
+def _listening(path: Path) -> socket.socket:
+    """A socket at `path` that only this user can reach; one that a killed host left there goes."""
+    path.unlink(missing_ok=True)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listening.bind(str(path))
+        path.chmod(0o600)
+    except OSError:
+        listening.close()
+        raise
+    return listening
 
 
 def _is_same_user(transport: asyncio.Transport) -> bool:

@@ -5,7 +5,7 @@ message carries the sound of many streams: what a step of the codec made for one
 """
 
 import struct
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 from msgspec import Meta
@@ -159,12 +159,12 @@ def length_of(head: Any, max_bytes: int) -> int:  # noqa: ANN401 - any buffer
 
 def read_request(body: bytearray) -> Request:
     """Raises WireError for anything else."""
-    return _read(_requests, body)
+    return cast("Request", _read(_requests, body))
 
 
 def read_reply(body: bytearray) -> Reply:
     """Raises WireError for anything else. Views of the result keep `body` alive."""
-    return _read(_replies, body)
+    return cast("Reply", _read(_replies, body))
 
 
 def _read(decoder: "msgspec.msgpack.Decoder[Any]", body: bytearray) -> Any:  # noqa: ANN401 - of either union

@@ -10,17 +10,20 @@ from msgspec.structs import replace as replace_struct
 torch = pytest.importorskip("torch", reason="needs PyTorch: make test-gepard")
 
 from shared.contracts import PresetVoice, Sampling
-from shared.errors import EngineBroken, EngineError
+from shared.errors import EngineError, EngineLost
 from tests.support.synthesis import joined, request
 from tests.support.tiny_gepard import VOICES, clip_of, tiny_engine
 from tests.support.waiting import eventually
 from workers.engines.base import SpeakerProfile
-from workers.engines.gepard_profiles import MAX_REFERENCE_S
-from workers.engines.gepard_speech import HELD_BELOW_TOKENS, retry_seed, sampling_params
+from workers.engines.gepard_speech import HELD_BELOW_TOKENS, retry_seed
 from workers.engines.hibari_finish import PAUSE_S
+from workers.gepard.config import MAX_REFERENCE_S
 from workers.gepard.sampling import SamplingParams
+from workers.host.requests import sampling_params
 
 SAMPLES_PER_FRAME = 1024
+STEP = 1 / 32768
+"""Of 16 bits: sound that differs by float32 rounding may round to the next one."""
 PAUSE = round(PAUSE_S["end"] * 22050)
 LONG = "A sentence that is long enough to be sent as it comes."  # 54 tokens of the tiny tokenizer
 SHORT = "Hi you"
@@ -67,10 +70,10 @@ def speak(engine, loop):
 
 def test_chunks_account_for_every_frame_token_and_code(speak):
     chunks = speak()
-    assert [chunk.frames for chunk in chunks] == [2, 2, 4, 8, 4, 0]
-    assert [len(chunk.samples) for chunk in chunks] == [1024 * n for n in (2, 2, 4, 8, 4)] + [PAUSE]
+    assert sum(chunk.frames for chunk in chunks) == 20
+    assert [len(chunk.samples) for chunk in chunks] == [1024 * chunk.frames for chunk in chunks[:-1]] + [PAUSE]
     assert [len(chunk.resume) for chunk in chunks] == [32 * chunk.frames for chunk in chunks]
-    assert [chunk.text_tokens for chunk in chunks][1:] == [0] * 5
+    assert [chunk.text_tokens for chunk in chunks][1:] == [0] * (len(chunks) - 1)
     assert 13 <= chunks[0].text_tokens <= len(LONG)
     assert joined(chunks).dtype == np.float32
     assert np.abs(joined(chunks)).max() <= 1
@@ -166,14 +169,14 @@ def test_a_request_among_fifteen_others_is_the_same_as_alone(engine, loop):
 
     among = loop.run(crowd())
     assert codes_of(among) == codes_of(alone)
-    assert np.abs(joined(among) - joined(alone)).max() <= 1e-5
+    assert np.abs(joined(among) - joined(alone)).max() <= STEP
 
 
 def test_speech_continues_from_the_codes_of_an_earlier_attempt(speak):
     whole = speak(temperature=1.0)
     resumed = speak(temperature=1.0, resume=codes_of(whole[:3]))
     assert codes_of(resumed) == codes_of(whole)
-    assert np.abs(joined(resumed) - joined(whole)).max() <= 1e-5
+    assert np.abs(joined(resumed) - joined(whole)).max() <= STEP
 
 
 def test_given_codes_win_over_the_seed(speak):
@@ -217,7 +220,7 @@ def test_a_very_short_text_is_held_until_it_has_ended(engine, loop):
     async def streams_at_first_chunk(text):
         chunks = engine.synthesize(asking(text, max_frames=60))
         await anext(chunks)
-        running = engine._loaded.steps.num_streams
+        running = engine.steps.num_streams
         await chunks.aclose()
         return running
 
@@ -229,8 +232,8 @@ def test_a_very_short_text_is_held_until_it_has_ended(engine, loop):
 
 
 @pytest.mark.parametrize("by", ["close", "cancel"])
-def test_a_stream_that_is_left_frees_its_place_within_a_step(engine, loop, by):
-    steps = engine._loaded.steps
+def test_a_stream_that_is_left_frees_its_places(engine, loop, by):
+    steps = engine.steps
 
     async def leave():
         generator = engine.synthesize(asking(max_frames=2000, text=LONG * 3))
@@ -242,12 +245,10 @@ def test_a_stream_that_is_left_frees_its_place_within_a_step(engine, loop, by):
             await eventually(lambda: steps.num_streams == 1)
             task.cancel()
             await asyncio.wait([task])
-        before = steps.num_steps
         await eventually(lambda: steps.num_streams == 0)
-        return steps.num_steps - before
 
-    assert loop.run(leave()) <= 1
-    assert steps._codec.num_free_slots == 16
+    loop.run(leave())
+    assert engine.num_free_slots == 16
 
 
 def test_more_streams_than_places_are_refused_and_the_others_go_on(engine, loop):
@@ -327,26 +328,19 @@ def test_it_says_what_it_can(engine):
 # --- Failures -----------------------------------------------------------------------------------------------
 
 
-async def test_a_step_that_fails_ends_its_streams_and_not_the_engine(tmp_path, monkeypatch):
+async def test_a_step_that_fails_ends_the_host_and_its_streams_may_go_on_elsewhere(tmp_path, monkeypatch):
     engine = tiny_engine(tmp_path)
     await engine.start()
-    generator = engine._loaded.steps._generator
-    monkeypatch.setattr(generator, "step", lambda: 1 / 0)
-    with pytest.raises(EngineError, match="ZeroDivisionError"):
+    monkeypatch.setattr(engine.thread_host.model.backend, "step", lambda: 1 / 0)
+    with pytest.raises(EngineLost):
         await spoken(engine, asking())
-    monkeypatch.undo()
-    assert await spoken(engine, asking())
-    await engine.stop()
-
-
-async def test_a_step_that_fails_on_an_accelerator_breaks_the_engine(tmp_path, monkeypatch):
-    engine = tiny_engine(tmp_path)
-    await engine.start()
-    monkeypatch.setattr(engine._loaded.steps, "_device", torch.device("cuda"))
-    monkeypatch.setattr(engine._loaded.steps._generator, "step", lambda: 1 / 0)
-    for _ in range(2):
-        with pytest.raises(EngineBroken):
-            await spoken(engine, asking())
+    assert isinstance(engine.thread_host.failure, ZeroDivisionError)
+    assert not engine.is_available
+    assert engine.host is None
+    with pytest.raises(EngineLost):
+        await spoken(engine, asking())
+    with pytest.raises(EngineLost):
+        await engine.profile(clip_of(150))
     await engine.stop()
 
 
@@ -358,7 +352,7 @@ async def test_an_engine_that_stops_tells_its_streams(tmp_path):
     chunks = engine.synthesize(asking(max_frames=2000, text=LONG * 3))
     await anext(chunks)
     await engine.stop()
-    with pytest.raises(EngineError, match="stopped"):
+    with pytest.raises(EngineLost, match="the worker stops"):
         async for _ in chunks:
             pass
     with pytest.raises(EngineError, match="not started"):

@@ -3,10 +3,6 @@
 import random
 from dataclasses import dataclass, field
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from workers.host.schedule import CodecLimits, Schedule
 
 FRAME_S = 1024 / 22050
@@ -109,16 +105,21 @@ def check_complete(streams, passes):
 
 
 if __name__ == "__main__":
-    import sys
-    for name, make in [("burst", burst), ("poisson", lambda n: poisson(2*n, per_s=n / 5))]:
+
+    for name, make in [("burst", burst), ("poisson", lambda n: poisson(2 * n, per_s=n / 5))]:
         for n in (1, 8, 32, 128, 256, 512):
             streams = make(n)
             passes = simulate(streams, chunk_s=0.00025)
             check_complete(streams, passes)
             firsts = sorted(s.first_s for s in streams)
             d = max(s.deficit() for s in streams)
-            chunks = sum(len(s.heard) for s in streams); frames = sum(s.length for s in streams)
+            chunks = sum(len(s.heard) for s in streams)
+            frames = sum(s.length for s in streams)
             steps = sum(len(p) for p in passes)
-            pad = sum(LIMITS.padded(len(x.chunks))*x.num_frames for p in passes for x in p) / frames
+            pad = sum(LIMITS.padded(len(x.chunks)) * x.num_frames for p in passes for x in p) / frames
             end = max(s.heard[-1][0] for s in streams)
-            print(name, n, f"first p50 {1000*firsts[len(firsts)//2]:.1f} p99 {1000*firsts[int(len(firsts)*.99)]:.1f} ms, deficit {1000*d:.1f} ms, {frames/chunks:.1f} frames/chunk, {steps} steps/{len(passes)} passes, padding {pad:.3f}, {frames*FRAME_S/end:.0f} x, sizes {streams[0].sizes[:8]}")
+            print(
+                name,
+                n,
+                f"first p50 {1000 * firsts[len(firsts) // 2]:.1f} p99 {1000 * firsts[int(len(firsts) * 0.99)]:.1f} ms, deficit {1000 * d:.1f} ms, {frames / chunks:.1f} frames/chunk, {steps} steps/{len(passes)} passes, padding {pad:.3f}, {frames * FRAME_S / end:.0f} x, sizes {streams[0].sizes[:8]}",
+            )

@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from gateway.errors import ERRORS
-from shared.contracts import Audio, Done, Heartbeat, Started, WorkerId, WorkerTotals
+from shared.contracts import Audio, Done, Heartbeat, HostFigures, Started, WorkerId, WorkerTotals
 from shared.errors import EngineError
 from shared.settings import LimitsSettings
 from tests.support.engines import ToneEngine, engine_info
@@ -238,6 +238,19 @@ async def test_two_gateways_count_their_own_requests_and_see_the_same_worker(set
     assert [read.value("gepard_speech_requests_total") for read in reads] == [2, 1]
     assert [read.value("gepard_worker_streams_total") for read in reads] == [3, 3]
     assert reads[0].label_values("worker") == reads[1].label_values("worker")
+
+
+async def test_a_hosts_figures_are_there_once_however_many_workers_it_has(settings):
+    engines = [ToneEngine(), ToneEngine()]
+    for engine in engines:
+        engine.host = HostFigures(
+            host="h-1", backend="torch", device="cpu", streams=3, capacity=8, step_ms=20.0, codec_ms=2.0, frames=7
+        )
+    async with running_stack(settings, *engines) as stack, stack.client() as client:
+        read = await eventually(lambda: _counted(client, "gepard_worker_host", at_least=2))
+    assert read.value("gepard_host_step_seconds", host="h-1", device="cpu", backend="torch") == 0.02
+    assert read.value("gepard_host_capacity_streams") == 8
+    assert read.value("gepard_host_frames_total") == 7
 
 
 async def test_requests_that_a_client_library_repeats_are_counted(client):

@@ -9,13 +9,17 @@ import pytest
 from msgspec.structs import replace
 
 from shared.broker import keys
-from shared.contracts import Audio, Done, Failed, ResumePoint, Segment, Started
-from shared.errors import EngineBroken, EngineError
+from shared.broker.heartbeat import Fleet
+from shared.clip import Clip
+from shared.contracts import HANDED_BACK, Audio, Done, Failed, ProfileJob, ResumePoint, Segment, Started
+from shared.errors import EngineBroken, EngineError, EngineLost
 from shared.settings import WorkerSettings
 from tests.support.engines import ToneEngine, engine_info, tone
 from tests.support.jobs import speech_job
 from tests.support.waiting import eventually
 from tests.support.workers import Asker, audio_of, running_worker
+from voices.profile_cache import ProfileCache
+from workers.worker import run_worker
 
 
 @pytest.fixture
@@ -227,6 +231,72 @@ async def test_a_broken_engine_ends_the_worker(asker, settings):
         assert (await asker.ask(speech_job("a")))[-1].code == "engine_error"
         await asyncio.wait([worker], timeout=5)
         assert isinstance(worker.exception(), EngineBroken)
+
+
+async def test_while_its_model_is_away_a_worker_takes_nothing_and_says_so(asker, settings):
+    engine = ToneEngine()
+    async with running_worker(engine, settings):
+        assert isinstance((await asker.ask(speech_job("a")))[-1], Done)
+        engine.is_available = False
+        await asyncio.sleep(0.1)  # it may be about to look at the queue
+        await asker.queue.enqueue(speech_job("b"))
+        fleet = Fleet(asker.redis)
+        await eventually(lambda: accepts(fleet, expected=False))
+        assert await asker.queue.state(speech_job("b")) == "waiting"
+        engine.is_available = True
+        assert isinstance((await asker.read_all(speech_job("b")))[-1], Done)
+        await eventually(lambda: accepts(fleet, expected=True))
+
+
+async def accepts(fleet, *, expected):
+    await fleet.refresh()
+    return [beat.accepting for beat in fleet.workers()] == [expected]
+
+
+async def test_a_model_that_does_not_come_back_ends_the_worker(asker, settings):
+    class Gone(ToneEngine):
+        @property
+        def is_available(self):
+            if self.requests:
+                raise EngineBroken("another model")
+            return True
+
+    async with running_worker(Gone(), settings) as worker:
+        await asker.queue.enqueue(speech_job("a"))
+        await asyncio.wait([worker], timeout=5)
+        assert isinstance(worker.exception(), EngineBroken)
+
+
+async def test_a_stream_whose_model_is_lost_is_handed_back(asker, settings):
+    def step(request, index):
+        raise EngineLost("killed")
+
+    async with running_worker(ToneEngine(step=step), settings):
+        assert (await asker.ask(speech_job("a")))[-1].code in HANDED_BACK
+
+
+async def test_a_profile_whose_model_is_lost_is_handed_back(asker, settings):
+    def step(clip):
+        raise EngineLost("killed")
+
+    engine = ToneEngine(engine_info(can_match=True), profile_step=step)
+    clip = Clip(samples=np.ones(100, np.float32), rate_hz=24000)
+    await ProfileCache(asker.redis).put_clip(clip)
+    job = ProfileJob(id="p", attempt=1, model="tone", sha256=clip.sha256, deadline=time.time() + 10)
+    async with running_worker(engine, settings):
+        assert (await asker.ask(job))[-1].code in HANDED_BACK
+
+
+async def test_a_worker_told_to_stop_before_its_model_is_there_ends(settings):
+    class Never(ToneEngine):
+        async def start(self):
+            await asyncio.Event().wait()
+
+    stop = asyncio.Event()
+    worker = asyncio.create_task(run_worker(Never(), settings, stop=stop))
+    await asyncio.sleep(0.05)
+    stop.set()
+    await asyncio.wait_for(worker, 5)
 
 
 async def test_a_stopping_worker_takes_nothing_new_and_finishes_what_runs(asker, settings):

@@ -41,11 +41,12 @@ class EngineHost:
         *,
         num_workers: int = 1,
         step_timeout_s: float | None = None,
+        limits: CodecLimits | None = None,
         on_failure: Callable[[Exception], None],
     ) -> None:
-        """`on_failure`: told, in any thread, what made the model or the device unusable. Nothing works afterwards."""
+        """`limits`: of a step of the codec; None: by the device. `on_failure`: told, in any thread, what made the model or the device unusable. Nothing works afterwards."""
         is_cpu = model.device.type == "cpu"
-        limits = CodecLimits(max_step_frames=_CPU_STEP_FRAMES) if is_cpu else CodecLimits()
+        limits = limits or (CodecLimits(max_step_frames=_CPU_STEP_FRAMES) if is_cpu else CodecLimits())
         self._model = model
         figures = HostFigures(
             host=f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}",

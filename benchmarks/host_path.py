@@ -183,7 +183,10 @@ async def _host(path: Path, arguments: argparse.Namespace, results: Any) -> dict
             serving.result()
     share = arguments.streams // arguments.workers
     spawn = multiprocessing.get_context("spawn")
-    workers = [spawn.Process(target=_work, args=(path, share, 2 * arguments.seconds, results)) for _ in range(arguments.workers)]
+    workers = [
+        spawn.Process(target=_work, args=(path, share, 2 * arguments.seconds, results))
+        for _ in range(arguments.workers)
+    ]
     for worker in workers:
         worker.start()
     # Some are always between two streams.

@@ -49,9 +49,14 @@ class ThreadHost:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
+    def end(self) -> None:
+        """Stop serving; the socket's folder stays."""
         self._end()
         self._thread.join()
+
+    def stop(self) -> None:
+        """End, and leave nothing behind."""
+        self.end()
         self._socket_folder.cleanup()
 
     async def _run(self) -> None:

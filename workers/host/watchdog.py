@@ -32,6 +32,12 @@ class Watchdog:
             self._thread.join()
 
     def _run(self) -> None:
+        try:
+            self._watch()
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+
+    def _watch(self) -> None:
         passes, since = self._steps.num_passes, time.monotonic()
         while not self._stopped.wait(self._timeout_s / _LOOKS):
             now = time.monotonic()
@@ -43,4 +49,3 @@ class Watchdog:
             # A call that hangs with the interpreter's lock stops this thread, too; this timer needs no lock. It
             # prints where each thread is, and ends the process with status 1.
             faulthandler.dump_traceback_later(2 * self._timeout_s, exit=True)
-        faulthandler.cancel_dump_traceback_later()

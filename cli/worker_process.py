@@ -1,6 +1,7 @@
 """`gepard worker`: the engine side alone."""
 
 import asyncio
+import os
 import signal
 from typing import assert_never
 
@@ -11,6 +12,7 @@ from cli.gepard import make_gepard
 from cli.options import overridden
 from cli.parent import end_with_parent
 from cli.redis_check import require_redis
+from shared.errors import EngineBroken
 from shared.settings import Settings
 from shared.telemetry import configure_logging
 from workers.engines.base import Engine
@@ -52,4 +54,9 @@ async def _run(settings: Settings) -> None:
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, stop.set)
     await require_redis(settings.redis.url)
-    await run_worker(make_engine(settings), settings, stop=stop)
+    try:
+        await run_worker(make_engine(settings), settings, stop=stop)
+    except EngineBroken as error:
+        click.echo(f"Error: {error}", err=True)
+        # At once: a thread that hangs in the engine would keep the process, and its successor, waiting.
+        os._exit(1)

@@ -9,6 +9,7 @@ GepardError
 ├── VoiceRefused       the registry cannot do that with a voice or consent; says why
 ├── ClipStoreError     clips cannot be read or written at the moment
 ├── EngineError        a model failed on this request; others go on
+│   ├── EngineLost     the process that holds the model is gone: whoever has a model can go on with the request
 │   └── EngineBroken   the model's process is unusable: the worker ends and is started anew
 └── ReplyError         a reply ended before its end
     ├── WorkerLost     the worker that served it is gone
@@ -65,6 +66,10 @@ class ClipStoreError(GepardError):
 
 class EngineError(GepardError):
     """A model failed on one request."""
+
+
+class EngineLost(EngineError):
+    """The process that holds the model ended, or does not answer; it is started anew, the worker waits for it."""
 
 
 class EngineBroken(EngineError):

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from shared.broker.events import ReplyReader
 from shared.broker.heartbeat import INTERVAL_S, Fleet
 from shared.broker.queue import JobQueue
-from shared.contracts import EngineInfo, Failed, JobId, Profiled, ProfileJob, ProfileKind, Started, WorkerId
+from shared.contracts import HANDED_BACK, EngineInfo, Failed, JobId, Profiled, ProfileJob, ProfileKind, Started, WorkerId
 from shared.errors import VoiceRefused
 from shared.settings import Settings
 from voices.profile_cache import ProfileCache
@@ -18,7 +18,6 @@ from voices.stored_clips import StoredClips
 
 _BLOCK_MS = 250
 _HAND_OVER_S = 2.0
-_WORKER_LEFT = "worker_stopping"
 _NO_ROOM_FOR_REASON = 500
 
 CLIP_UNUSABLE = "clip_unusable"
@@ -119,7 +118,7 @@ class Profiles:
             match await self._attempt(job):
                 case Profiled(kind=kind):
                     return kind
-                case Failed(code=code, message=message) if code != _WORKER_LEFT:
+                case Failed(code=code, message=message) if code not in HANDED_BACK:
                     raise VoiceRefused(code, message[:_NO_ROOM_FOR_REASON])
                 case _:
                     continue

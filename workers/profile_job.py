@@ -9,7 +9,7 @@ from redis.exceptions import RedisError
 
 from shared.broker.events import ReplyGone, ReplyWriter
 from shared.contracts import Failed, Profiled, ProfileJob, Started, WorkerId
-from shared.errors import EngineBroken, EngineError, GepardError
+from shared.errors import EngineBroken, EngineError, EngineLost, GepardError
 from shared.settings import LimitsSettings
 from shared.telemetry import get_logger
 from voices.profile_cache import ProfileCache
@@ -108,6 +108,8 @@ class ProfileService:
             profile = await self._profiles.get(job.sha256)
         except ClipGone:
             return await self._fail(writer, "profile_unavailable", "the clip is not there any more")
+        except EngineLost:
+            return await self._fail(writer, "engine_lost", "the process with the model was lost")
         except EngineBroken:
             log.exception("engine_failed")
             self.broken.set()

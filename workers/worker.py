@@ -35,6 +35,7 @@ from workers.synthesis import SpeechService
 _HAND_OVER_TIMEOUT_S = 5
 _RETRY_S = 0.5
 _TOUCH_EVERY_BEATS = 25
+_ENGINE_STOP_S = 10.0
 
 _speech_decoder = msgspec.msgpack.Decoder(SpeechJob)
 _profile_decoder = msgspec.msgpack.Decoder(ProfileJob)
@@ -155,8 +156,17 @@ async def run_worker(engine: Engine, settings: Settings, *, stop: asyncio.Event)
     finally:
         if service is not None:
             service.close()
-        await engine.stop()
+        await _stop(engine)
         await redis.aclose(close_connection_pool=True)
+
+
+async def _stop(engine: Engine) -> None:
+    """Stop the engine; one that hangs is left to the end of the process."""
+    try:
+        async with asyncio.timeout(_ENGINE_STOP_S):
+            await engine.stop()
+    except TimeoutError:
+        log.error("engine_not_stopped", after_s=_ENGINE_STOP_S)  # noqa: TRY400  # its trace says nothing of the hang
 
 
 async def _serve(

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from shared.broker import keys
-from shared.contracts import Audio, Done, Failed, ResumePoint, Segment, Started
+from shared.contracts import HANDED_BACK, Audio, Done, Failed, ResumePoint, Segment, Started
 from shared.errors import EngineBroken, EngineError
 from shared.settings import WorkerSettings
 from tests.support.engines import ToneEngine, engine_info, tone
@@ -224,7 +224,8 @@ async def test_a_broken_engine_ends_the_worker(asker, settings):
         raise EngineBroken("device lost")
 
     async with running_worker(ToneEngine(step=step), settings) as worker:
-        assert (await asker.ask(speech_job("a")))[-1].code == "engine_error"
+        # Not its reply: that goes on elsewhere.
+        assert (await asker.ask(speech_job("a")))[-1].code in HANDED_BACK
         await asyncio.wait([worker], timeout=5)
         assert isinstance(worker.exception(), EngineBroken)
 

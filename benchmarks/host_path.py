@@ -13,6 +13,7 @@ import asyncio
 import cProfile
 import json
 import multiprocessing
+import multiprocessing.queues
 import os
 import platform
 import pstats
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,8 @@ from workers.host.model import LoadedModel
 from workers.host.schedule import CodecLimits
 from workers.host.wire import Speak
 from workers.nanocodec.config import CODES_PER_FRAME, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
+
+_Results = multiprocessing.queues.Queue[tuple[int, float]]
 
 _FRAMES = 400
 _ROWS_KEPT = 65
@@ -102,10 +106,10 @@ class FreeCodec:
     def reset(self, slot: int) -> None:
         pass
 
-    def step(self, codes: Tensor, slots: Any) -> Tensor:
+    def step(self, codes: Tensor, slots: Sequence[int]) -> Tensor:
         return self._silence[: len(slots), : codes.shape[-1] * SAMPLES_PER_FRAME]
 
-    def decode_rows(self, frames: Tensor, rows: Any, slots: Any) -> Tensor:  # noqa: ARG002
+    def decode_rows(self, frames: Tensor, rows: Sequence[Sequence[int]], slots: Sequence[int]) -> Tensor:  # noqa: ARG002
         return self._silence[: len(slots), : len(rows[0]) * SAMPLES_PER_FRAME]
 
     def warm_up(self) -> None:
@@ -162,13 +166,13 @@ async def _read(path: Path, streams: int, seconds: float) -> tuple[int, float]:
     return num_chunks, cpu_s
 
 
-def _work(path: Path, streams: int, seconds: float, results: Any) -> None:
+def _work(path: Path, streams: int, seconds: float, results: _Results) -> None:
     import uvloop  # noqa: PLC0415 - as a worker runs
 
     results.put(uvloop.run(_read(path, streams, seconds)))
 
 
-async def _host(path: Path, arguments: argparse.Namespace, results: Any) -> dict[str, Any]:
+async def _host(path: Path, arguments: argparse.Namespace, results: _Results) -> dict[str, Any]:
     limits = CodecLimits(frame_counts=(arguments.chunk,), max_step_frames=max(512, arguments.chunk))
     host = EngineHost(
         _model(arguments.streams, arguments.workers),
@@ -177,7 +181,7 @@ async def _host(path: Path, arguments: argparse.Namespace, results: Any) -> dict
         on_failure=lambda error: print(error, file=sys.stderr),
     )
     serving = asyncio.create_task(host.serve(path))
-    while not path.exists():
+    while not path.exists():  # noqa: ASYNC240 - a moment
         await asyncio.sleep(0.01)
         if serving.done():
             serving.result()

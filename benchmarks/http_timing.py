@@ -29,6 +29,16 @@ def get_status(port: int, path: str) -> int | None:
         connection.close()
 
 
+def get_text(port: int, path: str) -> str:
+    """Body of a GET. Raises OSError when nobody listens."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
+
+
 class TimingClient:
     """POSTs JSON to one path."""
 

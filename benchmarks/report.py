@@ -20,8 +20,8 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "p10": tenths[0], "p90": tenths[-1]}
 
 
-def write(name: str, results: Mapping[str, Any]) -> Path:
-    """Write `results/NAME.json`, replacing the last one."""
+def write(name: str, results: Mapping[str, Any], *, digits: int = 2) -> Path:
+    """Write `results/NAME.json`, replacing the last one; `digits` behind the point."""
     path = RESULTS / f"{name}.json"
     RESULTS.mkdir(exist_ok=True)
     circumstances = {
@@ -30,12 +30,14 @@ def write(name: str, results: Mapping[str, Any]) -> Path:
         "host": msgspec.to_builtins(this_host()),
         "load_average_1min": load_average(),
     }
-    document = {"benchmark": name, **circumstances, **_rounded(results)}
+    document = {"benchmark": name, **circumstances, **_rounded(results, digits)}
     path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     return path
 
 
-def _rounded(value: Any) -> Any:  # noqa: ANN401  # whatever JSON can hold
+def _rounded(value: Any, digits: int) -> Any:  # noqa: ANN401  # whatever JSON can hold
     if isinstance(value, Mapping):
-        return {name: _rounded(item) for name, item in value.items()}
-    return round(value, 2) if isinstance(value, float) else value
+        return {name: _rounded(item, digits) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item, digits) for item in value]
+    return round(value, digits) if isinstance(value, float) else value

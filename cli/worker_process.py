@@ -1,6 +1,7 @@
 """`gepard worker`: the engine side alone."""
 
 import asyncio
+import os
 import signal
 from pathlib import Path
 from typing import assert_never
@@ -16,7 +17,7 @@ from cli.parts import probe
 from cli.redis_check import require_redis
 from cli.supervisor import Supervisor
 from cli.until_stopped import until_stopped
-from shared.errors import SettingsError
+from shared.errors import EngineBroken, SettingsError
 from shared.settings import Settings
 from shared.telemetry import configure_logging
 from workers.engines.base import Engine
@@ -82,4 +83,9 @@ async def _run(settings: Settings, host: Path | None) -> None:
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, stop.set)
     await require_redis(settings.redis.url)
-    await run_worker(make_engine(settings, host), settings, stop=stop)
+    try:
+        await run_worker(make_engine(settings, host), settings, stop=stop)
+    except EngineBroken as error:
+        click.echo(f"Error: {error}", err=True)
+        # At once: a thread that hangs in the engine would keep the process, and its successor, waiting.
+        os._exit(1)

@@ -3,7 +3,7 @@
 Every gateway that sees a worker exposes the same values; see docs/metrics.md on reading them once.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -17,7 +17,10 @@ _HOST_LABELS = ("host", "model", "backend", "device")
 _GAUGES: dict[str, tuple[str, Callable[[Heartbeat], float]]] = {
     "gepard_worker_active_streams": ("Streams a worker is serving.", lambda beat: beat.active),
     "gepard_worker_capacity_streams": ("Streams a worker serves at once.", lambda beat: beat.capacity),
-    "gepard_worker_accepting": ("1 while a worker takes jobs, 0 while it drains or its host is away.", lambda beat: beat.accepting),
+    "gepard_worker_accepting": (
+        "1 while a worker takes jobs, 0 while it drains or its host is away.",
+        lambda beat: beat.accepting,
+    ),
 }
 
 _COUNTERS: dict[str, tuple[str, Callable[[Heartbeat], float]]] = {
@@ -70,7 +73,7 @@ class FleetCollector(Collector):
 def _hosts(beats: tuple[Heartbeat, ...]) -> Iterator[Metric]:
     """What hosts say, once for each though all its workers pass it on, and which worker has which host."""
     serving = GaugeMetricFamily("gepard_worker_host", "1 for each worker and its host.", labels=(*_LABELS, "host"))
-    hosts: dict[str, tuple[tuple[str, ...], HostFigures]] = {}
+    hosts: dict[str, tuple[Sequence[str], HostFigures]] = {}
     for beat in beats:
         if beat.host is not None:
             serving.add_metric((beat.worker, beat.info.model, beat.host.host), 1)
@@ -79,11 +82,11 @@ def _hosts(beats: tuple[Heartbeat, ...]) -> Iterator[Metric]:
     yield serving
     for name, (text, value) in _HOST_GAUGES.items():
         gauge = GaugeMetricFamily(name, text, labels=_HOST_LABELS)
-        for labels, host in hosts.values():
-            gauge.add_metric(labels, value(host))
+        for host_labels, host in hosts.values():
+            gauge.add_metric(host_labels, value(host))
         yield gauge
     for name, (text, value) in _HOST_COUNTERS.items():
         counter = CounterMetricFamily(name, text, labels=_HOST_LABELS)
-        for labels, host in hosts.values():
-            counter.add_metric(labels, value(host))
+        for host_labels, host in hosts.values():
+            counter.add_metric(host_labels, value(host))
         yield counter

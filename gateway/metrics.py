@@ -115,6 +115,12 @@ class Metrics:
             ("model", "reason"),
             registry=registry,
         )
+        self.resumed = Counter(
+            "gepard_resumed_replies",
+            "Times that another worker went on with a reply after its first audio.",
+            ("model",),
+            registry=registry,
+        )
 
 
 # In a thread: writing thousands of lines must not hold up the streams.

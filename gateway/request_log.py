@@ -24,7 +24,7 @@ class RequestLog:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Add `x-request-id` and `openai-processing-ms`; log a summary line at the end.
 
-        Puts `arrived` (`time.perf_counter`) into the scope's state and logs the `outcome` that it finds there.
+        Puts `arrived` (`time.perf_counter`) into the scope's state and logs the `outcome` and `attempts` that it finds there.
         """
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)
@@ -61,6 +61,7 @@ class RequestLog:
                     status=status,
                     outcome=state.get("outcome"),
                     key_id=state.get("key_id"),
+                    attempts=state.get("attempts"),
                     first_ms=round(first_ms, 1),
                     total_ms=round(1000 * (time.perf_counter() - began), 1),
                     bytes=sent_bytes,

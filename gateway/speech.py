@@ -64,7 +64,7 @@ class SpeechService:
         permit = None
         if key is not None:
             permit = await until_hang_up(self.limits.enter(key, characters), request.receive)
-        record = SpeechRecord(self.metrics, draft.job, arrived=request.scope["state"]["arrived"])
+        record = SpeechRecord(self.metrics, draft.job, request.scope["state"])
         reply = Reply(draft.job, self.redis, self.queue, self.fleet, self.settings.limits, record, permit=permit)
         try:
             with self.admission.waiting():

@@ -1,6 +1,7 @@
 """What one request for speech adds to the metrics, from its queueing to its end."""
 
 import time
+from typing import Any
 
 from prometheus_client import Gauge
 
@@ -14,17 +15,19 @@ FAILED = "failed"
 
 
 class SpeechRecord:
-    """Told by the reply and the relay what happens. `arrived`: `time.perf_counter` at the request's arrival.
+    """Told by the reply and the relay what happens.
 
     Holds a place in the gauges of waiting and active requests until `end`.
     """
 
-    def __init__(self, metrics: Metrics, job: SpeechJob, *, arrived: float) -> None:
+    def __init__(self, metrics: Metrics, job: SpeechJob, state: dict[str, Any]) -> None:
+        """`state`: the request's; `arrived` (`time.perf_counter`) is read, `attempts` kept for the log."""
         self._metrics = metrics
         self._model = job.model
         self._format = job.format.value
-        self._arrived = arrived
-        self._queued = arrived
+        self._state = state
+        self._arrived: float = state["arrived"]
+        self._queued = self._arrived
         self._place: Gauge | None = None
         self._player = Player()
         self._relayed_s = 0.0
@@ -33,6 +36,7 @@ class SpeechRecord:
 
     def queued(self) -> None:
         """An attempt was queued."""
+        self._state["attempts"] = self._state.get("attempts", 0) + 1
         self._queued = time.perf_counter()
         self._move(self._metrics.waiting.labels(self._model))
 
@@ -44,6 +48,10 @@ class SpeechRecord:
     def lost(self, reason: str) -> None:
         """The attempt lost its worker."""
         self._metrics.lost_attempts.labels(self._model, reason).inc()
+
+    def resumed(self) -> None:
+        """Another worker has gone on with what the client has a part of."""
+        self._metrics.resumed.labels(self._model).inc()
 
     def came(self, event: Audio | Done) -> None:
         """The worker sent something."""

@@ -69,6 +69,11 @@ class EngineInfo(_Wire, frozen=True, kw_only=True):
     can_match: bool = False
     compressor_revision: str = ""
 
+    @property
+    def edition(self) -> str:
+        """The same for workers that make the same audio of a job: one may finish what the other began."""
+        return f"{self.revision}/{self.compressor_revision}"
+
 
 # --- A job ---------------------------------------------------------------------------------------------
 
@@ -142,10 +147,14 @@ class Sampling(_Wire, frozen=True, kw_only=True):
 
 
 class ResumePoint(_Wire, frozen=True, kw_only=True):
-    """Where a new attempt takes over: packets the client already has, and the model state behind them."""
+    """Where a new attempt takes over: packets the client already has, and the model state behind them.
+
+    `edition`: EngineInfo.edition of the engine that made them; another one must not go on. Empty: any may.
+    """
 
     packets: int
     state: bytes = b""
+    edition: str = ""
 
 
 class SpeechJob(_Wire, frozen=True, kw_only=True):
@@ -211,9 +220,10 @@ class Timings(_Wire, frozen=True, kw_only=True):
 
 
 class Started(_Wire, tag="started", frozen=True, kw_only=True):
-    """A worker has the job."""
+    """A worker has the job. `edition`: EngineInfo.edition of its engine; empty for a profile job."""
 
     worker: WorkerId
+    edition: str = ""
 
 
 class Audio(_Wire, tag="audio", frozen=True, kw_only=True):
@@ -237,8 +247,8 @@ class Done(_Wire, tag="done", frozen=True, kw_only=True):
     timings: Timings
 
 
-HANDED_BACK = frozenset({"worker_stopping", "engine_lost"})
-"""Codes of Failed that are no end: the worker, or the process with its model, goes, and another attempt may go on."""
+HANDED_BACK = frozenset({"worker_stopping", "engine_lost", "engine_stalled", "broker_lost", "other_edition"})
+"""Codes of Failed that are no end: the worker, or the process with its model, goes or cannot; another attempt may."""
 
 
 class Failed(_Wire, tag="failed", frozen=True, kw_only=True):

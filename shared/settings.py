@@ -112,6 +112,8 @@ class LimitsSettings(_Section, frozen=True, kw_only=True):
     client_stall_timeout_s: Seconds = 300.0
     request_timeout_s: Seconds = 1800.0
     max_attempts: Positive = 3
+    resume_wait_s: Annotated[float, Meta(ge=0)] = 10.0
+    engine_stall_timeout_s: Seconds = 60.0
     max_lexicon_entries: Positive = 1000
     max_pause_s: Seconds = 10.0
     max_total_pause_s: Seconds = 60.0

@@ -32,10 +32,14 @@ _FIRST_EVENT_S = 0.1
 _LARGEST_EVENT_S = 1.0
 
 _PREFETCH_CHUNKS = 4
+# A gateway that cannot be told of a failure hears of it when Redis answers again, for so long.
+_NUM_TELLS = 10
+_TELL_EVERY_S = 0.5
+
 # Encoding is short work; more threads than this only compete with the engine for the cores.
 _NUM_ENCODER_THREADS = 2
 
-_FAILURES = frozenset({"engine_error", "engine_lost", "internal_error", "redis_error"})
+_FAILURES = frozenset({"engine_error", "engine_lost", "engine_stalled", "internal_error", "redis_error"})
 """Outcomes that are the worker's own fault, not the client's or the operator's wish."""
 
 T = TypeVar("T")
@@ -62,6 +66,10 @@ class EventRamp:
             yield samples[start : start + self._size]
             start += self._size
             self._size = min(2 * self._size, self._largest)
+
+
+class EngineStalled(Exception):
+    """The engine gave no sound of a reply for too long."""
 
 
 class _Silence(PcmChunk):
@@ -125,6 +133,7 @@ class SpeechService:
         self._limits = limits
         self._encoders = ThreadPoolExecutor(_NUM_ENCODER_THREADS, thread_name_prefix="encode")
         self._writers: set[ReplyWriter] = set()
+        self._last_chunk = time.monotonic()
         self.totals = TotalsCounter()
         self.stopping = False
         """Set before running streams are cancelled because the worker ends: their gateways then move on."""
@@ -163,9 +172,9 @@ class SpeechService:
                     )
                 raise
             except (RedisError, OSError) as error:
-                # The gateway cannot be told; it hears of it by the missing heartbeat or its own error.
                 outcome = "redis_error"
                 log.warning("reply_not_written", error=type(error).__name__)
+                await self._give_back(writer)
             finally:
                 self._writers.discard(writer)
                 if outcome in _FAILURES:
@@ -183,8 +192,13 @@ class SpeechService:
 
     async def _attempt(self, job: SpeechJob, writer: ReplyWriter, progress: _Progress) -> str:
         """Speak and report; returns the outcome for the log."""
-        if time.time() > job.deadline or not await writer.begin(Started(worker=self._worker)):
+        edition = self._engine.info.edition
+        if time.time() > job.deadline or not await writer.begin(Started(worker=self._worker, edition=edition)):
             return "unwanted"
+        if job.resume is not None and job.resume.edition not in ("", edition):
+            # It would go on in another take: other noise, other lengths, and no seam that fits.
+            await self._fail(writer, "other_edition", "this worker's engine is not the one that began")
+            return "other_edition"
         try:
             await self._speak(job, writer, progress)
         except ReplyGone:
@@ -192,7 +206,7 @@ class SpeechService:
         except ClientTooSlow:
             await self._fail(writer, "client_too_slow", "the client took the audio too slowly")
             return "client_too_slow"
-        except (ClipGone, EngineError) as error:
+        except (ClipGone, EngineError, EngineStalled) as error:
             return await self._engine_failed(writer, error)
         except (RedisError, OSError):
             raise
@@ -202,16 +216,24 @@ class SpeechService:
             return "internal_error"
         return "done"
 
-    async def _engine_failed(self, writer: ReplyWriter, error: ClipGone | EngineError) -> str:
+    async def _engine_failed(self, writer: ReplyWriter, error: ClipGone | EngineError | EngineStalled) -> str:
         if isinstance(error, ClipGone):
             await self._fail(writer, "profile_unavailable", "the voice was deleted, or is not ready; try again")
             return "profile_unavailable"
-        if isinstance(error, EngineLost):
+        if isinstance(error, EngineStalled):
+            log.error("engine_stalled", after_s=self._limits.engine_stall_timeout_s)
+            if time.monotonic() - self._last_chunk >= self._limits.engine_stall_timeout_s:
+                # Nor has any other stream heard of it.
+                self.broken.set()
+            await self._fail(writer, "engine_stalled", "the speech engine came to a halt")
+            return "engine_stalled"
+        if isinstance(error, EngineBroken):
+            log.error("engine_failed", exc_info=error)
+            self.broken.set()
+        if isinstance(error, EngineLost | EngineBroken):
             await self._fail(writer, "engine_lost", "the process with the model was lost")
             return "engine_lost"
         log.error("engine_failed", exc_info=error)
-        if isinstance(error, EngineBroken):
-            self.broken.set()
         await self._fail(writer, "engine_error", "the speech engine failed on this request")
         return "engine_error"
 
@@ -235,7 +257,8 @@ class SpeechService:
             aclosing(_first_then_prefetched(source)) as chunks,
         ):
             progress.engine_asked = time.perf_counter()
-            async for segment, chunk in chunks:
+            async for segment, chunk in _in_time(chunks, self._limits.engine_stall_timeout_s):
+                self._last_chunk = time.monotonic()
                 progress.add(chunk)
                 self.totals.made(frames=chunk.frames, audio_s=len(chunk.samples) / rate_hz, runaways=chunk.runaways)
                 shares.add(segment, chunk.resume)
@@ -280,6 +303,14 @@ class SpeechService:
         if progress.audio_first is None:
             progress.audio_first = time.perf_counter()
 
+    async def _give_back(self, writer: ReplyWriter) -> None:
+        """After a write that did not arrive, let another attempt go on: the gateway sees this worker alive."""
+        for _ in range(_NUM_TELLS):
+            await asyncio.sleep(_TELL_EVERY_S)
+            with contextlib.suppress(RedisError, OSError):
+                await self._fail(writer, "broker_lost", "the worker lost the message broker")
+                return
+
     async def _fail(self, writer: ReplyWriter, code: str, message: str) -> None:
         # Gone: nobody reads it. Too slow: it is written all the same.
         with contextlib.suppress(ReplyGone, ClientTooSlow):
@@ -321,6 +352,21 @@ def _silence(pause_ms: int, rate_hz: int) -> Iterator[_Silence]:
     num_samples = round(pause_ms / 1000 * rate_hz)
     for start in range(0, num_samples, rate_hz):
         yield _Silence(samples=np.zeros(min(rate_hz, num_samples - start), np.float32), frames=0)
+
+
+async def _in_time(source: AsyncGenerator[T, None], timeout_s: float) -> AsyncGenerator[T, None]:
+    """What `source` yields; EngineStalled when it is silent for `timeout_s`. The caller closes `source`."""
+    while True:
+        try:
+            async with asyncio.timeout(timeout_s) as waiting:
+                item = await anext(source)
+        except StopAsyncIteration:
+            return
+        except TimeoutError as error:
+            if not waiting.expired():
+                raise
+            raise EngineStalled from error
+        yield item
 
 
 async def _first_then_prefetched(source: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:

@@ -36,6 +36,7 @@ _HAND_OVER_TIMEOUT_S = 5
 _RETRY_S = 0.5
 _AWAY_S = 0.05
 _TOUCH_EVERY_BEATS = 25
+_ENGINE_STOP_S = 10.0
 
 _speech_decoder = msgspec.msgpack.Decoder(SpeechJob)
 _profile_decoder = msgspec.msgpack.Decoder(ProfileJob)
@@ -164,7 +165,7 @@ async def run_worker(engine: Engine, settings: Settings, *, stop: asyncio.Event)
     finally:
         if service is not None:
             service.close()
-        await engine.stop()
+        await _stop(engine)
         await redis.aclose(close_connection_pool=True)
 
 
@@ -181,6 +182,15 @@ async def _started(engine: Engine, stop: asyncio.Event) -> bool:
         for task in (starting, stopping):
             task.cancel()
         await asyncio.wait([starting, stopping])
+
+
+async def _stop(engine: Engine) -> None:
+    """Stop the engine; one that hangs is left to the end of the process."""
+    try:
+        async with asyncio.timeout(_ENGINE_STOP_S):
+            await engine.stop()
+    except TimeoutError:
+        log.error("engine_not_stopped", after_s=_ENGINE_STOP_S)  # noqa: TRY400  # its trace says nothing of the hang
 
 
 async def _serve(

@@ -102,6 +102,13 @@ class Fleet:
         """Whether the worker beat within the last refresh."""
         return worker in self._workers
 
+    def can_serve(self, model: str, edition: str = "") -> bool:
+        """Whether a worker of the model takes jobs, be it full now; with `edition`, one of that."""
+        return any(
+            beat.accepting and beat.info.model == model and edition in ("", beat.info.edition)
+            for beat in self._workers.values()
+        )
+
     def models(self) -> dict[str, EngineInfo]:
         """The models that live workers serve."""
         return {beat.info.model: beat.info for beat in self._workers.values()}

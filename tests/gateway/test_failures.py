@@ -7,7 +7,7 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from shared.errors import EngineError
+from shared.errors import EngineBroken, EngineError, EngineLost
 from shared.settings import LimitsSettings
 from tests.support.engines import ToneEngine, engine_info
 from tests.support.stack import running_stack
@@ -108,6 +108,145 @@ async def test_an_engine_that_cannot_resume_does_not_start_again_after_the_first
         with pytest.raises(httpx.RemoteProtocolError):
             await read_to_the_end(body)
     assert second.requests == []
+
+
+async def lose_the_worker(stack, client, second, *, request=REQUEST):
+    """Start a reply, start `second` (if any) and kill the first worker; what the client gets in all."""
+    received = b""
+    async with client.stream("POST", "/v1/audio/speech", json=request) as response:
+        body = response.aiter_raw()
+        received += await anext(body)
+        if second is not None:
+            await stack.start_worker(second)
+        await stack.workers[0].kill()
+        async for data in body:
+            received += data
+    return received
+
+
+def slow(request, index):
+    return asyncio.sleep(0.02)
+
+
+async def test_a_worker_of_another_edition_does_not_go_on_with_a_reply(settings):
+    """It would make other noise, and other lengths."""
+    limits = LimitsSettings(resume_wait_s=0.5)
+    settings = replace(settings, limits=limits, worker=replace(settings.worker, drain_s=0))
+    other = ToneEngine(replace(engine_info(), revision="newer"), step=slow)
+    async with running_stack(settings, ToneEngine(step=slow)) as stack, stack.client() as client:
+        with pytest.raises(httpx.RemoteProtocolError):
+            await asyncio.wait_for(lose_the_worker(stack, client, other), 10)
+    assert other.requests == []
+
+
+async def test_a_reply_waits_for_a_worker_of_its_own_edition(settings):
+    """In a rolling update the job may come to a newer worker first, which gives it back."""
+    expected = await whole_reply(settings, REQUEST)
+    settings = replace(settings, worker=replace(settings.worker, drain_s=0))
+    other, same = ToneEngine(replace(engine_info(), revision="newer"), step=slow), ToneEngine(step=slow)
+    async with running_stack(settings, ToneEngine(step=slow)) as stack, stack.client() as client:
+        going = asyncio.create_task(lose_the_worker(stack, client, other))
+        await eventually(lambda: stack.workers[0].task.done())
+        await asyncio.sleep(2.5)
+        await stack.start_worker(same)
+        assert await asyncio.wait_for(going, 10) == expected
+    assert other.requests == []
+
+
+async def test_a_reply_without_any_worker_left_ends_after_its_wait(settings):
+    limits = LimitsSettings(resume_wait_s=0.5)
+    settings = replace(settings, limits=limits, worker=replace(settings.worker, drain_s=0))
+    request = {**REQUEST, "stream_format": "sse"}
+    async with running_stack(settings, ToneEngine(step=slow)) as stack, stack.client() as client:
+        body = await asyncio.wait_for(lose_the_worker(stack, client, None, request=request), 5)
+    assert b'"worker_lost"' in body
+    assert b"speech.audio.done" not in body
+
+
+async def test_a_reply_without_any_worker_left_goes_on_when_one_comes_back(settings):
+    expected = await whole_reply(settings, REQUEST)
+    settings = replace(settings, worker=replace(settings.worker, drain_s=0))
+    async with running_stack(settings, ToneEngine(step=slow)) as stack, stack.client() as client:
+        going = asyncio.create_task(lose_the_worker(stack, client, None))
+        await eventually(lambda: stack.workers[0].task.done())
+        await asyncio.sleep(2.5)
+        await stack.start_worker(ToneEngine(step=slow))
+        assert await asyncio.wait_for(going, 10) == expected
+
+
+@pytest.mark.parametrize("error", [EngineLost("gone"), EngineBroken("gone")], ids=["lost", "broken"])
+async def test_a_reply_whose_engine_goes_is_finished_by_another_worker(settings, error):
+    """The process with the model died, or must end: it is no fault of the request."""
+    expected = await whole_reply(settings, REQUEST)
+    going = asyncio.Event()
+
+    def dies(request, index):
+        if going.is_set():
+            raise error
+        return asyncio.sleep(0.02)
+
+    second = ToneEngine(step=slow)
+    async with running_stack(settings, ToneEngine(step=dies)) as stack, stack.client() as client:
+        async with client.stream("POST", "/v1/audio/speech", json=REQUEST) as response:
+            body = response.aiter_raw()
+            received = await anext(body)
+            await stack.start_worker(second)
+            going.set()
+            while not second.requests and (data := await anext(body, b"")):
+                received += data
+            async for data in body:
+                received += data
+        assert received == expected
+        await stack.workers[0].stop()
+        assert isinstance(stack.workers[0].task.exception(), EngineBroken | None)
+
+
+async def test_an_engine_that_comes_to_a_halt_loses_its_reply_to_another_worker_and_ends(settings):
+    """Its process still beats, which is all that a gateway sees."""
+    expected = await whole_reply(settings, REQUEST)
+    limits = LimitsSettings(engine_stall_timeout_s=0.5)
+    settings = replace(settings, limits=limits)
+    halted = asyncio.Event()
+    first = ToneEngine(step=lambda request, index: asyncio.sleep(3600 if halted.is_set() else 0.02))
+    second = ToneEngine(step=slow)
+    async with running_stack(settings, first) as stack, stack.client() as client:
+        async with client.stream("POST", "/v1/audio/speech", json=REQUEST) as response:
+            body = response.aiter_raw()
+            received = await anext(body)
+            await stack.start_worker(second)
+            halted.set()
+            async for data in body:
+                received += data
+        assert received == expected
+        assert first.running == 0
+        await eventually(lambda: stack.workers[0].task.done())
+        with pytest.raises(EngineBroken):
+            stack.workers[0].task.result()
+
+
+async def test_a_reply_that_stands_still_alone_leaves_its_worker_alone(settings):
+    """Others have their sound: the engine lives."""
+    limits = LimitsSettings(engine_stall_timeout_s=0.5, max_attempts=1)
+    settings = replace(settings, limits=limits)
+
+    def step(request, index):
+        return asyncio.sleep(3600 if request.segment.text.startswith("halt") else 0.05)
+
+    async with running_stack(settings, ToneEngine(step=step)) as stack, stack.client() as client:
+        other = asyncio.create_task(client.post("/v1/audio/speech", json={**REQUEST, "input": "word " * 10}))
+        response = await client.post("/v1/audio/speech", json={**REQUEST, "input": "halt here"})
+        assert (response.status_code, response.json()["error"]["code"]) == (503, "worker_lost")
+        assert (await other).status_code == 200
+        assert not stack.workers[0].task.done()
+
+
+async def test_a_reply_that_changes_its_worker_is_counted_once(settings):
+    settings = replace(settings, worker=replace(settings.worker, drain_s=0))
+    async with running_stack(settings, ToneEngine(step=slow)) as stack, stack.client() as client:
+        await lose_the_worker(stack, client, ToneEngine(step=slow))
+        text = (await client.get("/metrics")).text
+    assert 'gepard_resumed_replies_total{model="tone"} 1.0' in text
+    assert 'gepard_speech_requests_total{format="pcm",model="tone",outcome="done"} 1.0' in text
 
 
 async def test_a_reply_that_has_lost_its_only_worker_ends_in_time(settings):

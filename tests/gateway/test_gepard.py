@@ -80,14 +80,27 @@ async def test_every_format_has_the_sound_of_all_frames(client, audio_format):
     assert seconds == pytest.approx(SECONDS, abs=0.15)
 
 
-async def test_the_same_seed_gives_the_same_bytes_and_another_one_others(client):
+def difference(one, other):
+    """The largest difference of two sounds as long as each other, in steps of 16 bits; else all of them.
+
+    Codes are equal bit for bit. The codec sums in another order when a stream is cut otherwise, which rounds
+    to the next step now and then, once in the host and once in the reply.
+    """
+    if len(one) != len(other):
+        return 65536
+    return np.abs(np.frombuffer(one, "<i2").astype(int) - np.frombuffer(other, "<i2")).max()
+
+
+async def test_the_same_seed_gives_the_same_speech_and_another_one_other(client):
     first, again, other = [(await speech(client, seed=seed)).content for seed in (1, 1, 2)]
-    assert first == again != other
+    assert difference(first, again) <= 2
+    assert difference(first, other) > 2
 
 
 async def test_guidance_is_honoured(client):
     plain, one, three = [(await speech(client, cfg_scale=scale)).content for scale in (None, 1.0, 3.0)]
-    assert plain == one != three
+    assert difference(plain, one) <= 2
+    assert difference(plain, three) > 2
 
 
 async def test_usage_counts_text_tokens_and_frames(client):
@@ -135,9 +148,7 @@ async def test_many_at_once_are_each_as_alone(client):
         *(speech(client, input=text, voice=VOICES[n % 3]) for n, text in enumerate(texts)),
     )
     for one, response in zip(alone, together, strict=True):
-        difference = np.frombuffer(one, "<i2").astype(int) - np.frombuffer(response.content, "<i2")
-        # Codes are equal bit for bit, samples to 1e-5, which may round to the next of 65536 steps.
-        assert np.abs(difference).max() <= 1
+        assert difference(one, response.content) <= 2
     assert len({*alone}) == len(texts)
 
 
@@ -165,8 +176,7 @@ async def test_another_worker_goes_on_from_the_codes_that_came_with_the_audio(st
     await asker.redis.aclose(close_connection_pool=True)
     assert isinstance(rest[-1], Done)
     assert len(audio_of(heard)) + len(audio_of(rest)) == len(audio_of(whole))
-    tail = np.frombuffer(audio_of(whole)[len(audio_of(heard)) :], "<i2").astype(int)
-    assert np.abs(tail - np.frombuffer(audio_of(rest), "<i2")).max() <= 1
+    assert difference(audio_of(whole)[len(audio_of(heard)) :], audio_of(rest)) <= 2
     told = [sum(len(event.resume) for event in events if isinstance(event, Audio)) for events in (whole, heard, rest)]
     assert told[0] == told[1] + told[2]
     # The first sound after the cut belongs to codes already sent; later sound to the other seed.
@@ -179,10 +189,10 @@ async def test_an_uploaded_voice_and_the_same_clip_as_a_reference_speak_alike_an
     voice = await api.settled((await api.add(ann, "gepard-ann"))["id"])
     assert (voice["status"], voice["models"][0]["kind"]) == ("ready", "cloned")
     uploaded = (await speech(client, voice=voice["id"])).content
-    assert uploaded == (await speech(client, voice="gepard-ann")).content
-    assert uploaded == (await speech(client, reference_audio=base64.b64encode(ann).decode())).content
-    assert uploaded != (await speech(client, reference_audio=base64.b64encode(bob).decode())).content
-    assert uploaded != (await speech(client)).content
+    assert difference(uploaded, (await speech(client, voice="gepard-ann")).content) <= 2
+    assert difference(uploaded, (await speech(client, reference_audio=base64.b64encode(ann).decode())).content) <= 2
+    assert difference(uploaded, (await speech(client, reference_audio=base64.b64encode(bob).decode())).content) > 2
+    assert difference(uploaded, (await speech(client)).content) > 2
     assert (await api.delete(voice["id"])).status_code == 200
     refused = await client.post("/v1/audio/speech", json={"model": "gepard", "input": TEXT, "voice": voice["id"]})
     assert refused.json()["error"]["code"] == "voice_not_found"

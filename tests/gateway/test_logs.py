@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from shared.errors import EngineLost
 from tests.support.engines import ToneEngine
 from tests.support.stack import running_stack
 
@@ -36,6 +37,7 @@ async def test_a_request_and_its_job_are_one_line_each_with_fixed_fields(setting
     (line,) = [event for event in events if event["event"] == "request" and event["path"] == "/v1/audio/speech"]
     assert line["request_id"] == response.headers["x-request-id"]
     assert {"method", "status", "outcome", "first_ms", "total_ms", "bytes"} <= set(line)
+    assert line["attempts"] == 1
     (job,) = [event for event in events if event["event"] == "speech_job"]
     assert {"job_id", "attempt", "model", "worker", "outcome", "audio_s", "engine_first_ms", "run_ms"} <= set(job)
 
@@ -59,3 +61,13 @@ async def test_a_traceback_holds_no_values(settings, log):
         response = await client.post("/v1/audio/speech", json=request(), headers=HEADERS)
         assert response.status_code == 500
     assert any(event["event"] == "speech_failed" and event["exception"] for event in log())
+
+
+async def test_the_line_of_a_request_tells_how_often_it_was_begun(settings, log):
+    def lost(request, index):
+        raise EngineLost("gone")
+
+    async with running_stack(settings, ToneEngine(step=lost)) as stack, stack.client() as client:
+        assert (await client.post("/v1/audio/speech", json=request())).status_code == 503
+    (line,) = [event for event in log() if event["event"] == "request" and event["path"] == "/v1/audio/speech"]
+    assert (line["attempts"], line["outcome"]) == (settings.limits.max_attempts, "worker_lost")

@@ -228,7 +228,8 @@ async def test_a_broken_engine_ends_the_worker(asker, settings):
         raise EngineBroken("device lost")
 
     async with running_worker(ToneEngine(step=step), settings) as worker:
-        assert (await asker.ask(speech_job("a")))[-1].code == "engine_error"
+        # Not its reply: that goes on elsewhere.
+        assert (await asker.ask(speech_job("a")))[-1].code in HANDED_BACK
         await asyncio.wait([worker], timeout=5)
         assert isinstance(worker.exception(), EngineBroken)
 

@@ -44,7 +44,10 @@ class EngineHost:
         limits: CodecLimits | None = None,
         on_failure: Callable[[Exception], None],
     ) -> None:
-        """`limits`: of a step of the codec; None: by the device. `on_failure`: told, in any thread, what made the model or the device unusable. Nothing works afterwards."""
+        """`limits`: of a step of the codec; None: by the device.
+
+        `on_failure`: told, in any thread, what made the model or the device unusable. Nothing works afterwards.
+        """
         is_cpu = model.device.type == "cpu"
         limits = limits or (CodecLimits(max_step_frames=_CPU_STEP_FRAMES) if is_cpu else CodecLimits())
         self._model = model

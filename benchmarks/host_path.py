@@ -24,7 +24,7 @@ import time
 from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -39,7 +39,7 @@ from workers.host.schedule import CodecLimits
 from workers.host.wire import Speak
 from workers.nanocodec.config import CODES_PER_FRAME, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
 
-_Results = multiprocessing.queues.Queue[tuple[int, float]]
+_Results: TypeAlias = "multiprocessing.queues.Queue[tuple[int, float]]"
 
 _FRAMES = 400
 _ROWS_KEPT = 65

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,10 @@ class ThreadHost:
         return self._host.steps
 
     def start(self) -> None:
+        """Returns when it is warm, or has failed."""
         self._thread.start()
+        while not self.path.exists() and self._thread.is_alive():
+            time.sleep(0.01)
 
     def end(self) -> None:
         """Stop serving; the socket's folder stays."""

@@ -9,7 +9,17 @@ from redis.asyncio import Redis
 from shared.broker.events import ReplyReader
 from shared.broker.heartbeat import INTERVAL_S, Fleet
 from shared.broker.queue import JobQueue
-from shared.contracts import HANDED_BACK, EngineInfo, Failed, JobId, Profiled, ProfileJob, ProfileKind, Started, WorkerId
+from shared.contracts import (
+    HANDED_BACK,
+    EngineInfo,
+    Failed,
+    JobId,
+    Profiled,
+    ProfileJob,
+    ProfileKind,
+    Started,
+    WorkerId,
+)
 from shared.errors import VoiceRefused
 from shared.settings import Settings
 from voices.profile_cache import ProfileCache

@@ -106,16 +106,8 @@ class ProfileService:
             return "unwanted"
         try:
             profile = await self._profiles.get(job.sha256)
-        except ClipGone:
-            return await self._fail(writer, "profile_unavailable", "the clip is not there any more")
-        except EngineLost:
-            return await self._fail(writer, "engine_lost", "the process with the model was lost")
-        except EngineBroken:
-            log.exception("engine_failed")
-            self.broken.set()
-            return await self._fail(writer, "engine_error", "the speech engine failed on this clip")
-        except EngineError as error:
-            return await self._fail(writer, "clip_unusable", str(error))
+        except (ClipGone, EngineError) as error:
+            return await self._fail(writer, *self._refusal(error))
         except (RedisError, OSError):
             raise
         except Exception:
@@ -123,6 +115,20 @@ class ProfileService:
             return await self._fail(writer, "internal_error", "no voice could be made of the clip")
         await writer.write(Profiled(kind=profile.kind))
         return "done"
+
+    def _refusal(self, error: ClipGone | EngineError) -> tuple[str, str]:
+        """Code and message for the client."""
+        match error:
+            case ClipGone():
+                return "profile_unavailable", "the clip is not there any more"
+            case EngineLost():
+                return "engine_lost", "the process with the model was lost"
+            case EngineBroken():
+                log.error("engine_failed", exc_info=error)
+                self.broken.set()
+                return "engine_error", "the speech engine failed on this clip"
+            case _:
+                return "clip_unusable", str(error)
 
     async def _fail(self, writer: ReplyWriter, code: str, message: str) -> str:
         await writer.write(Failed(code=code, message=message))

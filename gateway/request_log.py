@@ -24,7 +24,7 @@ class RequestLog:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Add `x-request-id` and `openai-processing-ms`; log a summary line at the end.
 
-        Puts `arrived` (`time.perf_counter`) into the scope's state and logs the `outcome` and `attempts` that it finds there.
+        Puts `arrived` (`time.perf_counter`) into the scope's state; logs the `outcome` and `attempts` it finds there.
         """
         if scope["type"] != ScopeType.HTTP:
             await self._app(scope, receive, send)

@@ -197,45 +197,42 @@ class SpeechService:
             return "unwanted"
         if job.resume is not None and job.resume.edition not in ("", edition):
             # It would go on in another take: other noise, other lengths, and no seam that fits.
-            await self._fail(writer, "other_edition", "this worker's engine is not the one that began")
-            return "other_edition"
+            return await self._fail(writer, "other_edition", "this worker's engine is not the one that began")
         try:
             await self._speak(job, writer, progress)
         except ReplyGone:
             return "reader_gone"
-        except ClientTooSlow:
-            await self._fail(writer, "client_too_slow", "the client took the audio too slowly")
-            return "client_too_slow"
-        except (ClipGone, EngineError, EngineStalled) as error:
-            return await self._engine_failed(writer, error)
+        except (ClipGone, ClientTooSlow, EngineError, EngineStalled) as error:
+            return await self._fail(writer, *self._refusal(error))
         except (RedisError, OSError):
             raise
         except Exception:
             log.exception("speech_failed")
-            await self._fail(writer, "internal_error", "speech could not be made")
-            return "internal_error"
+            return await self._fail(writer, "internal_error", "speech could not be made")
         return "done"
 
-    async def _engine_failed(self, writer: ReplyWriter, error: ClipGone | EngineError | EngineStalled) -> str:
-        if isinstance(error, ClipGone):
-            await self._fail(writer, "profile_unavailable", "the voice was deleted, or is not ready; try again")
-            return "profile_unavailable"
-        if isinstance(error, EngineStalled):
-            log.error("engine_stalled", after_s=self._limits.engine_stall_timeout_s)
-            if time.monotonic() - self._last_chunk >= self._limits.engine_stall_timeout_s:
-                # Nor has any other stream heard of it.
+    def _refusal(self, error: ClipGone | ClientTooSlow | EngineError | EngineStalled) -> tuple[str, str]:
+        """Code and message of what ended the attempt; notes an engine that cannot go on."""
+        match error:
+            case ClipGone():
+                return "profile_unavailable", "the voice was deleted, or is not ready; try again"
+            case ClientTooSlow():
+                return "client_too_slow", "the client took the audio too slowly"
+            case EngineStalled():
+                log.error("engine_stalled", after_s=self._limits.engine_stall_timeout_s)
+                if time.monotonic() - self._last_chunk >= self._limits.engine_stall_timeout_s:
+                    # Nor has any other stream heard of it.
+                    self.broken.set()
+                return "engine_stalled", "the speech engine came to a halt"
+            case EngineLost():
+                return "engine_lost", "the process with the model was lost"
+            case EngineBroken():
+                log.error("engine_failed", exc_info=error)
                 self.broken.set()
-            await self._fail(writer, "engine_stalled", "the speech engine came to a halt")
-            return "engine_stalled"
-        if isinstance(error, EngineBroken):
-            log.error("engine_failed", exc_info=error)
-            self.broken.set()
-        if isinstance(error, EngineLost | EngineBroken):
-            await self._fail(writer, "engine_lost", "the process with the model was lost")
-            return "engine_lost"
-        log.error("engine_failed", exc_info=error)
-        await self._fail(writer, "engine_error", "the speech engine failed on this request")
-        return "engine_error"
+                return "engine_lost", "the process with the model was lost"
+            case _:
+                log.error("engine_failed", exc_info=error)
+                return "engine_error", "the speech engine failed on this request"
 
     async def _speak(self, job: SpeechJob, writer: ReplyWriter, progress: _Progress) -> None:
         loop = asyncio.get_running_loop()
@@ -311,10 +308,12 @@ class SpeechService:
                 await self._fail(writer, "broker_lost", "the worker lost the message broker")
                 return
 
-    async def _fail(self, writer: ReplyWriter, code: str, message: str) -> None:
+    async def _fail(self, writer: ReplyWriter, code: str, message: str) -> str:
+        """End the attempt; returns the code."""
         # Gone: nobody reads it. Too slow: it is written all the same.
         with contextlib.suppress(ReplyGone, ClientTooSlow):
             await writer.write(Failed(code=code, message=message))
+        return code
 
 
 async def _chunks(
@@ -357,8 +356,9 @@ def _silence(pause_ms: int, rate_hz: int) -> Iterator[_Silence]:
 async def _in_time(source: AsyncGenerator[T, None], timeout_s: float) -> AsyncGenerator[T, None]:
     """What `source` yields; EngineStalled when it is silent for `timeout_s`. The caller closes `source`."""
     while True:
+        waiting = asyncio.timeout(timeout_s)
         try:
-            async with asyncio.timeout(timeout_s) as waiting:
+            async with waiting:
                 item = await anext(source)
         except StopAsyncIteration:
             return

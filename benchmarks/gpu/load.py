@@ -1,16 +1,18 @@
 """Many streams of a gateway at once, by several client processes: none of them may be what limits.
 
-`python -m benchmarks.gpu.load` is one such process: a Plan as JSON on stdin, `ready` on stdout, the start time on
-stdin, the outcome as JSON on stdout.
+`python -m benchmarks.gpu.load FILE` is one such process: a Plan as JSON on stdin, `ready` on stdout, the start time on
+stdin, a Report as JSON in FILE, `done` on stdout.
 """
 
 import asyncio
 import contextlib
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -80,7 +82,10 @@ def run_load(
     """Ask for all streams; blocks until the last of them has ended. Raises RuntimeError when a client dies."""
     shares = [asks[number::num_clients] for number in range(min(num_clients, len(asks)))]
     with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(_client()) for _ in shares]
+        # Files: more than a pipe holds, written after the event loop's end, has been seen to be cut there.
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gepard-load-")))
+        files = [folder / f"{number}.json" for number in range(len(shares))]
+        clients = [stack.enter_context(_client(file)) for file in files]
         for client, share in zip(clients, shares, strict=True):
             plan = Plan(asks=list(share), audio_format=audio_format, timeout_s=timeout_s)
             _write(client, msgspec.json.encode(plan))
@@ -93,12 +98,15 @@ def run_load(
         if act is not None:
             time.sleep(max(0.0, start + act.at_s - time.perf_counter()))
             act.do()
-        return [msgspec.json.decode(_read(client), type=Report) for client in clients]
+        for client in clients:
+            _read(client)
+        return [msgspec.json.decode(file.read_bytes(), type=Report) for file in files]
 
 
 @contextlib.contextmanager
-def _client() -> Iterator["subprocess.Popen[bytes]"]:
-    process = subprocess.Popen(python("benchmarks.gpu.load"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def _client(file: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    command = python("benchmarks.gpu.load", str(file))
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         yield process
     finally:
@@ -151,12 +159,11 @@ def _outcome(stream: Stream, start: float) -> Outcome:
 def main() -> None:
     """Be a client."""
     plan = msgspec.json.decode(sys.stdin.buffer.readline(), type=Plan)
-    sys.stdout.buffer.write(b"ready\n")
-    sys.stdout.buffer.flush()
+    print("ready", flush=True)
     start = float(sys.stdin.buffer.readline())
     report = uvloop.run(_ask_all(plan, start))
-    sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
-    sys.stdout.buffer.flush()
+    Path(sys.argv[1]).write_bytes(msgspec.json.encode(report))
+    print("done", flush=True)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,22 @@ from shared.clip import Clip
 from shared.formats import AudioFormat
 from workers.audio.clip_file import write_clip
 
-_WORDS = ("able", "bird", "cold", "door", "east", "fish", "gold", "hand", "iron", "joke", "kind", "lamp", "moon", "nest")
+_WORDS = (
+    "able",
+    "bird",
+    "cold",
+    "door",
+    "east",
+    "fish",
+    "gold",
+    "hand",
+    "iron",
+    "joke",
+    "kind",
+    "lamp",
+    "moon",
+    "nest",
+)
 _NUM_WORDS = 15
 """A sentence of one segment, whose guard against endless speech allows over 20 s."""
 

@@ -58,9 +58,7 @@ class RunningStack:
         """Start all and wait until every gateway would be answered."""
         commands = 1 if self.plan.engine == "gepard" else self.plan.num_workers
         self.workers = [self._spawn("worker", number) for number in range(commands)]
-        self.gateways = [
-            self._spawn("gateway", number, "--port", str(port)) for number, port in enumerate(self.ports)
-        ]
+        self.gateways = [self._spawn("gateway", number, "--port", str(port)) for number, port in enumerate(self.ports)]
         self.await_ready()
 
     def await_ready(self) -> float:

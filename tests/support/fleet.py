@@ -5,6 +5,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ class Fleet:
     env: dict[str, str]
     gateways: list[Gepard] = field(default_factory=list)
     workers: list[Gepard] = field(default_factory=list)
+    urls: list[str] = field(default_factory=list)
 
     def start_gateway(self, **env: str) -> str:
         """Start a gateway; returns its URL."""
@@ -38,6 +40,7 @@ class Fleet:
         )
         self.gateways.append(gateway)
         url: str = gateway.await_event("gateway_listening")["urls"][0]
+        self.urls.append(url)
         return url
 
     def start_worker(self, **env: str) -> Gepard:
@@ -53,16 +56,27 @@ class Fleet:
         with Redis.from_url(self.redis_url) as redis:
             wait_until(lambda: redis.exists(f"gepard:heartbeat:{name}"), within_s=_WAIT_S, what=f"heartbeat of {name}")
 
+    def signal(self, worker: Gepard, signum: signal.Signals) -> None:
+        """Send it to the worker, and to what it has started, as a machine that goes would."""
+        for pid in _tree(worker.process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signum)
+
     def freeze(self, worker: Gepard) -> None:
         """Stop it in its tracks, and wait until nobody counts on it any more."""
-        worker.process.send_signal(signal.SIGSTOP)
+        self.signal(worker, signal.SIGSTOP)
         name = worker.await_event("worker_ready")["worker"]
         with Redis.from_url(self.redis_url) as redis:
             wait_until(lambda: not redis.exists(f"gepard:heartbeat:{name}"), within_s=_WAIT_S, what=f"end of {name}")
 
     def thaw(self, worker: Gepard) -> None:
         """Let it go on."""
-        worker.process.send_signal(signal.SIGCONT)
+        self.signal(worker, signal.SIGCONT)
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric of the gateways, over all labels."""
+        lines = (line for url in self.urls for line in httpx.get(f"{url}/metrics", trust_env=False).text.splitlines())
+        return sum(float(line.rpartition(" ")[2]) for line in lines if re.match(rf"{name}(\{{| )", line))
 
     def keys(self) -> set[str]:
         """What is left in Redis, but for the workers' own and what speakers were made of."""
@@ -73,10 +87,19 @@ class Fleet:
 
     def clean(self) -> None:
         """End everything."""
+        for worker in self.workers:
+            self.thaw(worker)
         for part in (*self.gateways, *self.workers):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(part.process.pid, signal.SIGCONT)
             part.clean()
+
+
+def _tree(pid: int) -> Iterator[int]:
+    """A process and all that came of it."""
+    yield pid
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                yield from _tree(int(child))
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from workers.nanocodec.fused import table as t
-from workers.nanocodec.fused.store import clamped, half_snake, store_end
+from workers.nanocodec.fused.store import clamped, count_clamped, half_snake, largest, store_end
 
 
 @triton.jit(do_not_specialize=["num_rows", "log_rows"])
@@ -43,6 +43,7 @@ def conv_kernel(
     """
     row = table + tl.program_id(2) * t.COLUMNS
     rows = tl.program_id(1) * TILE_ROWS + tl.arange(0, TILE_ROWS)
+    last_row = tl.program_id(1) * TILE_ROWS + (TILE_ROWS - 1)
     columns = tl.program_id(0) * TILE_COLUMNS + tl.arange(0, TILE_COLUMNS)
     is_row = rows < num_rows
     entries = tl.where(is_row, rows >> log_rows, 0)
@@ -53,8 +54,8 @@ def conv_kernel(
     places = present[:, None] + columns[None, :]
 
     # Residuals are the start of the sum: read after the loop they would need registers beside it, and spill.
-    total = tl.zeros((TILE_ROWS, TILE_COLUMNS), tl.float32)
-    total += tl.load(vectors + tl.load(row + t.BIAS) + columns)[None, :]
+    bias = tl.load(vectors + tl.load(row + t.BIAS) + columns)
+    total = tl.broadcast_to(bias[None, :], (TILE_ROWS, TILE_COLUMNS))
     if RESIDUALS:
         earlier = tl.multiple_of(tl.load(row + t.RESIDUAL), 16)
         total += tl.load(arena + (earlier + places), mask=is_kept, other=0.0).to(tl.float32)
@@ -104,15 +105,16 @@ def conv_kernel(
     if JOINED:
         total = total * (1.0 / 3.0)
     elif RESIDUALS:
-        total = clamped(total, is_kept, clamps, LIMIT)
         raw = tl.multiple_of(tl.load(row + t.RAW), 16)
-        tl.store(arena + (raw + places), total.to(arena.dtype.element_ty), mask=is_kept)
+        tl.store(arena + (raw + places), clamped(total, arena, LIMIT), mask=is_kept)
+        count_clamped(largest(total), is_row, clamps, LIMIT)
     alpha = tl.load(vectors + tl.load(row + t.ALPHA) + columns)
     inverse = tl.load(vectors + tl.load(row + t.INVERSE) + columns)
     total = half_snake(total, alpha, inverse, columns, HALF, FAST_SINE)
-    result = clamped(total, is_kept, clamps, LIMIT).to(arena.dtype.element_ty)
+    result = clamped(total, arena, LIMIT)
+    count_clamped(largest(total), is_row, clamps, LIMIT)
     output = tl.multiple_of(tl.load(row + t.OUTPUT), 16)
     tl.store(arena + (output + places), result, mask=is_kept)
     end = tl.multiple_of(tl.load(row + t.END), 16)
     reach = tl.load(row + t.REACH)
-    store_end(arena, result, is_kept, entries, times, columns, end, reach, log_rows, ENDS, STATE_SIZE, WIDTH)
+    store_end(arena, result, is_kept, rows, last_row, columns, end, reach, log_rows, ENDS, STATE_SIZE, WIDTH)

@@ -6,7 +6,9 @@ before the graph is launched: one small copy and one launch a step. Where there 
 runs the same launches one by one, which serves tests only.
 """
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
 import numpy as np
@@ -15,12 +17,14 @@ from torch import Tensor
 
 from workers.nanocodec.archive import CodecArchive
 from workers.nanocodec.config import CODES_PER_FRAME, SAMPLES_PER_FRAME
-from workers.nanocodec.fused.launches import CONTROL_HEADER, Memory, StepLaunches
+from workers.nanocodec.fused.launches import CONTROL_HEADER, Launch, Memory, StepLaunches
 from workers.nanocodec.fused.plan import FRAMES_PER_STEP, make_arena, make_plan
 from workers.nanocodec.fused.precision import PRECISIONS, Precision, choose_precision
-from workers.nanocodec.fused.tiles import TileChoice, measured_tiles
+from workers.nanocodec.fused.tiles import MeasuredTiles, Tiles
 from workers.nanocodec.fused.weights import pack_weights
 from workers.nanocodec.slots import SlotTable
+
+_COMPILER_THREADS = 16
 
 
 class FusedStreamingDecoder:
@@ -40,20 +44,19 @@ class FusedStreamingDecoder:
         *,
         device: torch.device,
         precision: Precision | None = None,
-        tiles: TileChoice = measured_tiles,
+        tiles: Tiles | None = None,
     ) -> None:
-        """precision: None looks at the weights (precision.py).
+        """precision: None looks at the weights (precision.py). tiles: None takes those measured for these GPUs.
 
         Raises ValueError for num_slots < 1 or beyond what 32-bit offsets reach, and UnsupportedCodec.
         """
         self._slots = SlotTable(num_slots)
         self.num_slots = num_slots
-        plan = make_plan(archive.config.decoder)
+        self.plan = plan = make_plan(archive.config.decoder)
         self._arena = make_arena(plan, num_slots)
         self.precision = precision or choose_precision(archive, device=device)
         dtype = PRECISIONS[self.precision]
         self._device = device
-        self._state_size = plan.state_size
         control_size = CONTROL_HEADER + self._arena.max_batch + self._arena.max_frames
         self._memory = Memory(
             arena=torch.zeros(self._arena.size, dtype=dtype, device=device),
@@ -68,7 +71,7 @@ class FusedStreamingDecoder:
             self._arena,
             pack_weights(archive, plan, dtype=dtype, device=device),
             self._memory,
-            tiles=tiles,
+            tiles=tiles or MeasuredTiles(),
             is_native=self._is_cuda,
         )
         self._batches = _batch_sizes(self._arena.max_batch)
@@ -121,7 +124,9 @@ class FusedStreamingDecoder:
         Raises ValueError for a store of another kind.
         """
         if frames.dtype != torch.uint8 or frames.shape[1:] != (CODES_PER_FRAME,) or not frames.is_contiguous():
-            raise ValueError(f"frames are uint8 [R, {CODES_PER_FRAME}] without gaps, got {frames.dtype}, {frames.shape}")
+            raise ValueError(
+                f"frames are uint8 [R, {CODES_PER_FRAME}] without gaps, got {frames.dtype}, {frames.shape}"
+            )
         num_frames = len(rows[0])
         if num_frames in FRAMES_PER_STEP and len(slots) <= self._max_batch(num_frames):
             return self._decode(frames, rows, slots)
@@ -143,10 +148,18 @@ class FusedStreamingDecoder:
         if not self._is_cuda:
             self._idle(1, 1)
             return
-        for frames in FRAMES_PER_STEP:
-            for batch in self._batches:
-                if batch <= self._max_batch(frames):
-                    self._graph(batch, frames)
+        sizes = [(batch, frames) for frames in FRAMES_PER_STEP for batch in self._batches]
+        sizes = [(batch, frames) for batch, frames in sizes if batch <= self._max_batch(frames)]
+        programs = {launch.program: launch for size in sizes for launch in self.launches(*size)}
+        # The compiler lets go of the interpreter lock for most of its time.
+        with ThreadPoolExecutor(min(_COMPILER_THREADS, os.cpu_count() or 1)) as pool:
+            list(pool.map(Launch.compile, programs.values()))
+        for size in sizes:
+            self._graph(*size)
+
+    def launches(self, batch: int, num_frames: int) -> list[Launch]:
+        """What a step of that size runs, for measurements; it works on what the last step was about."""
+        return self._launches.make(batch, num_frames)
 
     def _max_batch(self, num_frames: int) -> int:
         return min(self._arena.max_batch, self._arena.max_frames // num_frames)
@@ -180,7 +193,7 @@ class FusedStreamingDecoder:
         self._memory.control[: len(values)].copy_(values, non_blocking=True)
 
     def _run(self, batch: int, num_frames: int) -> None:
-        for launch in self._launches.make(batch, num_frames):
+        for launch in self.launches(batch, num_frames):
             launch()
 
     def _idle(self, batch: int, num_frames: int) -> None:

@@ -5,7 +5,7 @@ import triton.language as tl
 
 from workers.nanocodec.config import LEVELS
 from workers.nanocodec.fused import table as t
-from workers.nanocodec.fused.store import clamped, half_snake, store_end
+from workers.nanocodec.fused.store import clamped, count_clamped, half_snake, largest, store_end
 
 CODES: tl.constexpr = tl.constexpr(32)  # of a frame, and the width of their past
 _HALF_0 = tl.constexpr(LEVELS[0] // 2)
@@ -44,6 +44,7 @@ def pre_kernel(
     """
     frames = tl.load(control).to(tl.pointer_type(tl.uint8))
     rows = tl.program_id(1) * TILE_ROWS + tl.arange(0, TILE_ROWS)
+    last_row = tl.program_id(1) * TILE_ROWS + (TILE_ROWS - 1)
     columns = tl.program_id(0) * TILE_COLUMNS + tl.arange(0, TILE_COLUMNS)
     is_row = rows < num_rows
     entries = tl.where(is_row, rows >> log_rows, 0)
@@ -54,8 +55,8 @@ def pre_kernel(
     half = tl.where(digit == 0, _HALF_0, tl.where(digit == 1, _HALF_1, tl.where(digit == 2, _HALF_2, _HALF_3)))
     past = tl.load(slots + entries) * STATE_SIZE + tl.load(table + t.PAST)
 
-    total = tl.zeros((TILE_ROWS, TILE_COLUMNS), tl.float32)
-    total += tl.load(vectors + tl.load(table + t.BIAS) + columns)[None, :]
+    bias = tl.load(vectors + tl.load(table + t.BIAS) + columns)
+    total = tl.broadcast_to(bias[None, :], (TILE_ROWS, TILE_COLUMNS))
     weights = matrices + tl.load(table + t.WEIGHTS) + (codes[:, None] * COLUMNS + columns[None, :])
     for tap in tl.static_range(TAPS):
         moved = times - (TAPS - 1 - tap)
@@ -72,16 +73,17 @@ def pre_kernel(
             is_mine = is_row[:, None] & (tl.program_id(0) == 0)
             end = tl.load(table + t.CODES_END)
             reach = tl.load(table + t.CODES_REACH)
-            store_end(arena, values, is_mine, entries, times, codes, end, reach, log_rows, ENDS, STATE_SIZE, CODES)
+            store_end(arena, values, is_mine, rows, last_row, codes, end, reach, log_rows, ENDS, STATE_SIZE, CODES)
 
     alpha = tl.load(vectors + tl.load(table + t.ALPHA) + columns)
     inverse = tl.load(vectors + tl.load(table + t.INVERSE) + columns)
     total = half_snake(total, alpha, inverse, columns, HALF, FAST_SINE)
-    result = clamped(total, is_kept, clamps, LIMIT).to(arena.dtype.element_ty)
+    result = clamped(total, arena, LIMIT)
+    count_clamped(largest(total), is_row, clamps, LIMIT)
     output = tl.load(table + t.OUTPUT)
     tl.store(arena + (output + rows * WIDTH)[:, None] + columns[None, :], result, mask=is_kept)
     end = tl.load(table + t.END)
-    store_end(arena, result, is_kept, entries, times, columns, end, 1, log_rows, ENDS, STATE_SIZE, WIDTH)
+    store_end(arena, result, is_kept, rows, last_row, columns, end, 1, log_rows, ENDS, STATE_SIZE, WIDTH)
 
 
 @triton.jit(do_not_specialize=["num_rows", "log_rows"])
@@ -115,6 +117,7 @@ def upsample_kernel(
     phase = tl.program_id(2)
     rate = 1 << LOG_RATE
     rows = tl.program_id(1) * TILE_ROWS + tl.arange(0, TILE_ROWS)
+    last_row = tl.program_id(1) * TILE_ROWS + (TILE_ROWS - 1)
     columns = tl.program_id(0) * TILE_COLUMNS + tl.arange(0, TILE_COLUMNS)
     pairs = tl.program_id(0) * 2 * TILE_COLUMNS + tl.arange(0, 2 * TILE_COLUMNS)
     is_row = rows < num_rows
@@ -136,25 +139,28 @@ def upsample_kernel(
     weights += rate * 2 * COLUMNS
     total += then_even * tl.load(weights)[None, :] + then_odd * tl.load(weights + COLUMNS)[None, :]
     total += tl.load(vectors + tl.load(table + t.BIAS) + columns)[None, :]
-    total = clamped(total, is_kept, clamps, LIMIT)
 
+    out_log = log_rows + LOG_RATE
     out_rows = rows * rate + phase
-    out_times = times * rate + phase
+    last_out_row = last_row * rate + phase
     places = (out_rows * WIDTH)[:, None] + columns[None, :]
     raw = tl.multiple_of(tl.load(table + t.RAW), 16)
-    tl.store(arena + (raw + places), total.to(arena.dtype.element_ty), mask=is_kept)
+    tl.store(arena + (raw + places), clamped(total, arena, LIMIT), mask=is_kept)
+    count_clamped(largest(total), is_row, clamps, LIMIT)
     for branch in tl.static_range(BRANCHES):
         row = table + branch * t.COLUMNS
         alpha = tl.load(vectors + tl.load(row + t.ALPHA) + columns)
         inverse = tl.load(vectors + tl.load(row + t.INVERSE) + columns)
         active = half_snake(total, alpha, inverse, columns, HALF, FAST_SINE)
-        result = clamped(active, is_kept, clamps, LIMIT).to(arena.dtype.element_ty)
+        result = clamped(active, arena, LIMIT)
+        count_clamped(largest(active), is_row, clamps, LIMIT)
         output = tl.multiple_of(tl.load(row + t.OUTPUT), 16)
         tl.store(arena + (output + places), result, mask=is_kept)
         end = tl.multiple_of(tl.load(row + t.END), 16)
         reach = tl.load(row + t.REACH)
-        out_log = log_rows + LOG_RATE
-        store_end(arena, result, is_kept, entries, out_times, columns, end, reach, out_log, ENDS, STATE_SIZE, WIDTH)
+        store_end(
+            arena, result, is_kept, out_rows, last_out_row, columns, end, reach, out_log, ENDS, STATE_SIZE, WIDTH
+        )
 
 
 @triton.jit(do_not_specialize=["num_rows", "log_rows"])

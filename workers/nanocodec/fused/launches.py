@@ -4,7 +4,7 @@ All arguments are fixed for a number of entries and frames; what differs from st
 kernels read from `control`. So a list of launches can be captured once and replayed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,14 +17,13 @@ from workers.nanocodec.fused.conv import conv_kernel
 from workers.nanocodec.fused.edges import post_kernel, pre_kernel, upsample_kernel
 from workers.nanocodec.fused.plan import NUM_BRANCHES, STATE_ROWS, WIDTH_UNIT, Arena, Past, Plan, StagePlan, padded
 from workers.nanocodec.fused.state import state_kernel
-from workers.nanocodec.fused.tiles import TileChoice
+from workers.nanocodec.fused.tiles import Tiles
 from workers.nanocodec.fused.weights import Activation, ConvWeights, PackedWeights, StageWeights, columns_of, depth_of
 
 # In front of the slots in `control`: the address of the frames, and what makes the slots begin at 16 bytes.
 CONTROL_HEADER = 4
 
 _STATE_BLOCK = 4096
-_EDGE_ELEMENTS = 2048  # of a tile of the kernels that only move and add
 _PRE_ROWS = 32
 
 
@@ -42,6 +41,15 @@ class Launch:
     def __call__(self) -> None:
         self.kernel[self.grid](*self.arguments, **self.constants, **self.options)
 
+    def compile(self) -> None:
+        """Compile the kernel, or take it from Triton's cache on disk; launches nothing."""
+        self.kernel.warmup(*self.arguments, grid=self.grid, **self.constants, **self.options)
+
+    @property
+    def program(self) -> Hashable:
+        """What decides which program is compiled; launches that agree in it share one."""
+        return self.kernel, *self.constants.items(), *self.options.items()
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -57,7 +65,7 @@ class StepLaunches:
     """Makes the lists of launches of one decoder."""
 
     def __init__(
-        self, plan: Plan, arena: Arena, weights: PackedWeights, memory: Memory, *, tiles: TileChoice, is_native: bool
+        self, plan: Plan, arena: Arena, weights: PackedWeights, memory: Memory, *, tiles: Tiles, is_native: bool
     ) -> None:
         """is_native: compiled for a GPU, which has a fast sine good enough for half precision."""
         self._plan = plan
@@ -194,7 +202,7 @@ class StepLaunches:
         memory, plan = self._memory, self._plan
         width = padded(plan.channels)
         columns = columns_of(width)
-        tile_columns = min(self._tiles(batch << log_frames, width).columns, 64)
+        tile_columns = min(self._tiles.conv(batch << log_frames, width).columns, 64)
         num_rows = batch << log_frames
         return Launch(
             "pre",
@@ -229,7 +237,7 @@ class StepLaunches:
         log_rows = stage.rows_per_frame.bit_length() - 1 - log_rate + log_frames
         num_rows = batch << log_rows
         tile_columns = min(64, 1 << (stage.width - 1).bit_length())
-        tile_rows = max(1, _EDGE_ELEMENTS // tile_columns)
+        tile_rows = max(1, self._tiles.edge_elements // tile_columns)
         return Launch(
             f"upsample {stage.channels}",
             upsample_kernel,
@@ -258,7 +266,7 @@ class StepLaunches:
 
     def _conv(self, stage: StagePlan, kind: str, first: int, batch: int, log_frames: int) -> Launch:
         memory = self._memory
-        tile = self._tiles(batch << log_frames, stage.width)
+        tile = self._tiles.conv(batch << log_frames, stage.width)
         columns = columns_of(stage.width)
         log_rows = stage.rows_per_frame.bit_length() - 1 + log_frames
         num_rows = batch << log_rows
@@ -301,7 +309,7 @@ class StepLaunches:
         log_rows = SAMPLES_PER_FRAME.bit_length() - 1 + log_frames
         num_rows = batch << log_rows
         tile_width = 1 << (stage.width - 1).bit_length()
-        tile_rows = max(1, _EDGE_ELEMENTS // tile_width)
+        tile_rows = max(1, self._tiles.edge_elements // tile_width)
         return Launch(
             "post",
             post_kernel,

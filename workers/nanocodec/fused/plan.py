@@ -110,9 +110,7 @@ def make_plan(config: HifiGanConfig) -> Plan:
         for _ in config.dilations:
             dilated.append(tuple(next(supply) for _ in kernels))
             skips.append(tuple(next(supply) for _ in kernels))
-        stages.append(
-            StagePlan(index, channels, padded(channels), rate, rows, upsampler, tuple(dilated), tuple(skips))
-        )
+        stages.append(StagePlan(index, channels, padded(channels), rate, rows, upsampler, tuple(dilated), tuple(skips)))
     post = next(supply)
     if rows != SAMPLES_PER_FRAME:
         raise UnsupportedCodec(f"{rows} samples a frame")

@@ -11,32 +11,49 @@ _LEAKY_SLOPE = tl.constexpr(LEAKY_SLOPE)
 
 @triton.jit
 def half_snake(x, alpha, inverse, columns, HALF: tl.constexpr, FAST_SINE: tl.constexpr):
-    """x [rows, columns] float32; alpha and 1 / alpha [columns], zero in columns from HALF on, which are leaky."""
+    """x [rows, columns] float32; alpha and 1 / alpha [columns], zero in columns from HALF on, which are leaky.
+
+    As one formula, max(x, slope x) + sin(alpha x)^2 / alpha, with slope 1 for snake.
+    """
     scaled = x * alpha[None, :]
     if FAST_SINE:
         sine = libdevice.fast_sinf(scaled)
     else:
         sine = tl.sin(scaled)
-    periodic = x + inverse[None, :] * (sine * sine)
-    leaky = tl.where(x >= 0, x, x * _LEAKY_SLOPE)
-    return tl.where(columns[None, :] < HALF, periodic, leaky)
+    slope = tl.where(columns < HALF, 1.0, _LEAKY_SLOPE)
+    return tl.maximum(x, x * slope[None, :]) + inverse[None, :] * (sine * sine)
 
 
 @triton.jit
-def clamped(x, is_kept, clamps, LIMIT: tl.constexpr):
-    """x within the finite range of the stored type: an infinity would turn to NaN and stay in a stream's past.
+def clamped(x, target, LIMIT: tl.constexpr):
+    """x in the type that `target` points to, within its finite range.
 
-    Values that had to be clamped are counted, of those that are kept.
+    An infinity would turn to NaN and stay in a stream's past.
     """
-    if tl.max(tl.max(tl.abs(x), axis=1), axis=0) > LIMIT:
-        too_large = is_kept & (tl.abs(x) > LIMIT)
-        tl.atomic_add(clamps, tl.sum(tl.sum(too_large.to(tl.int32), axis=1), axis=0))
-    return tl.minimum(tl.maximum(x, -LIMIT), LIMIT)
+    return tl.minimum(tl.maximum(x, -LIMIT), LIMIT).to(target.dtype.element_ty)
 
 
 @triton.jit
-def store_end(arena, x, is_kept, entries, times, columns, end, reach, log_rows, ENDS, STATE_SIZE, WIDTH):
-    """Put the last `reach` of an entry's rows where the state kernel finds them; end: offset of the past."""
-    place = times - ((1 << log_rows) - reach)
-    offsets = ENDS + entries * STATE_SIZE + end + place * WIDTH
-    tl.store(arena + (offsets[:, None] + columns[None, :]), x, mask=is_kept & (place >= 0)[:, None])
+def largest(x):
+    """Largest magnitude of each row [rows, columns]: taken while x is at hand, it costs no memory and no barrier."""
+    return tl.max(tl.abs(x), axis=1)
+
+
+@triton.jit
+def count_clamped(magnitudes, is_row, clamps, LIMIT: tl.constexpr):
+    """Count the rows in which a value was beyond the limit."""
+    tl.atomic_add(clamps + tl.zeros_like(magnitudes).to(tl.int32), 1, mask=is_row & (magnitudes > LIMIT))
+
+
+@triton.jit
+def store_end(arena, x, is_kept, rows, last_row, columns, end, reach, log_rows, ENDS, STATE_SIZE, WIDTH):
+    """Put the last `reach` rows of each entry where the state kernel finds them.
+
+    rows: numbered through all entries, 1 << log_rows each; end: offset of the past in a row of ends.
+    """
+    first = (1 << log_rows) - reach
+    # Tiles and entries have a power of two of rows, so no row of a tile is nearer to its entry's end than the last.
+    if (last_row & ((1 << log_rows) - 1)) >= first:
+        place = (rows & ((1 << log_rows) - 1)) - first
+        offsets = ENDS + (rows >> log_rows) * STATE_SIZE + end + place * WIDTH
+        tl.store(arena + (offsets[:, None] + columns[None, :]), x, mask=is_kept & (place >= 0)[:, None])

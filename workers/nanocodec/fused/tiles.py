@@ -1,4 +1,4 @@
-"""Tile sizes of the convolutions, by size of the step and width of the layer.
+"""Tile sizes of the kernels, by size of the step and width of the layer.
 
 Measured on an H200 (benchmarks/gpu/codec.py). Few frames: small tiles, so that all multiprocessors have work.
 Many: large ones, so that a weight is used often; four warps, so that one tile's end hides behind the next tile's
@@ -11,7 +11,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """rows x columns of the output, `depth` input channels at a time; `stages` loads in flight."""
+    """rows x columns of the output, `depth` input channels at a time; `stages` loads in flight. Powers of two."""
 
     rows: int
     columns: int
@@ -20,39 +20,68 @@ class Tile:
     stages: int
 
 
-class TileChoice(Protocol):
-    """How a step of `frames` frames in all tiles the layers of `width` padded channels."""
+class Tiles(Protocol):
+    """Chooses for all kernels."""
 
-    def __call__(self, frames: int, width: int) -> Tile: ...
+    edge_elements: int  # of a tile of the kernels that only move and add
+
+    def conv(self, frames: int, width: int) -> Tile:
+        """How a step of `frames` frames in all tiles the layers of `width` padded channels."""
+        ...
 
 
-_FEW = {
-    448: Tile(32, 32, 64, 4, 6),
-    224: Tile(64, 32, 64, 4, 5),
-    128: Tile(64, 32, 128, 4, 3),
-    64: Tile(64, 32, 64, 4, 5),
-    32: Tile(64, 32, 32, 4, 4),
-}
-_MANY = {
+_LARGE = {
     448: Tile(128, 128, 64, 4, 3),
-    224: Tile(128, 128, 32, 4, 5),
-    128: Tile(128, 128, 32, 4, 5),
+    224: Tile(128, 128, 64, 4, 3),
+    128: Tile(128, 128, 64, 4, 3),
     64: Tile(128, 64, 64, 4, 3),
     32: Tile(128, 32, 32, 4, 4),
 }
-_SOME = _MANY | {448: Tile(64, 64, 64, 4, 5)}
 
-_FEW_FRAMES = 8
-_MANY_FRAMES = 128
+# Largest number of frames, and the tiles up to there; _LARGE above.
+_CLASSES = (
+    (
+        8,
+        {
+            448: Tile(16, 32, 64, 4, 6),
+            224: Tile(64, 32, 64, 4, 5),
+            128: Tile(64, 32, 128, 4, 3),
+            64: Tile(64, 32, 64, 4, 5),
+            32: Tile(64, 32, 32, 4, 4),
+        },
+    ),
+    (
+        32,
+        {
+            448: Tile(64, 64, 64, 4, 5),
+            224: Tile(64, 64, 64, 4, 4),
+            128: Tile(64, 64, 64, 4, 4),
+            64: Tile(64, 64, 64, 4, 4),
+            32: Tile(128, 32, 32, 4, 4),
+        },
+    ),
+    (
+        127,
+        {
+            448: Tile(64, 64, 64, 4, 5),
+            224: Tile(64, 128, 64, 4, 3),
+            128: Tile(64, 128, 64, 4, 3),
+            64: Tile(128, 64, 64, 4, 3),
+            32: Tile(128, 32, 32, 4, 4),
+        },
+    ),
+    (128, _LARGE | {448: Tile(64, 64, 64, 4, 5)}),
+)
 
 
-def measured_tiles(frames: int, width: int) -> Tile:
+class MeasuredTiles:
     """The fastest known; for widths that the released codec has not, those of the next larger."""
-    if frames <= _FEW_FRAMES:
-        tiles = _FEW
-    else:
-        tiles = _SOME if frames < _MANY_FRAMES else _MANY
-    return tiles[min((known for known in tiles if known >= width), default=max(tiles))]
+
+    edge_elements = 2048
+
+    def conv(self, frames: int, width: int) -> Tile:
+        tiles = next((tiles for most, tiles in _CLASSES if frames <= most), _LARGE)
+        return tiles[min((known for known in tiles if known >= width), default=max(tiles))]
 
 
 def column_unit(width: int) -> int:

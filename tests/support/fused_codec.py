@@ -38,7 +38,7 @@ def small_archive(*, seed: int = 0, gain: float = 0.6) -> CodecArchive:
 class LargeTiles:
     """The interpreter's time goes by the number of programs."""
 
-    edge_elements = 1 << 16
+    edge_elements = 1 << 18
 
     def conv(self, frames: int, width: int) -> Tile:
-        return Tile(rows=2048, columns=column_unit(width), depth=depth_unit(width), warps=4, stages=1)
+        return Tile(rows=8192, columns=column_unit(width), depth=depth_unit(width), warps=4, stages=1)

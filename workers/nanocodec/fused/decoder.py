@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ from workers.nanocodec.fused.weights import pack_weights
 from workers.nanocodec.slots import SlotTable
 
 _COMPILER_THREADS = 16
+_cuda: Any = torch.cuda  # its streams have no types
 
 
 class FusedStreamingDecoder:
@@ -209,7 +211,7 @@ class FusedStreamingDecoder:
             # Compiles what is not yet compiled: that cannot be done while capturing.
             self._idle(batch, num_frames)
             graph = torch.cuda.CUDAGraph()
-            stream = torch.cuda.Stream(self._device)
+            stream = _cuda.Stream(self._device)
             stream.wait_stream(torch.cuda.current_stream(self._device))
             with torch.cuda.stream(stream):
                 # Other threads may go on allocating while this one captures.

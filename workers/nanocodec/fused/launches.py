@@ -13,10 +13,10 @@ from torch import Tensor
 
 from workers.nanocodec.config import SAMPLES_PER_FRAME
 from workers.nanocodec.fused import table as t
-from workers.nanocodec.fused.conv import conv_kernel
-from workers.nanocodec.fused.edges import post_kernel, pre_kernel, upsample_kernel
+from workers.nanocodec.fused.conv_kernel import conv_kernel
+from workers.nanocodec.fused.edge_kernel import post_kernel, pre_kernel, upsample_kernel
 from workers.nanocodec.fused.plan import NUM_BRANCHES, STATE_ROWS, WIDTH_UNIT, Arena, Past, Plan, StagePlan, padded
-from workers.nanocodec.fused.state import state_kernel
+from workers.nanocodec.fused.state_kernel import state_kernel
 from workers.nanocodec.fused.tiles import Tiles
 from workers.nanocodec.fused.weights import Activation, ConvWeights, PackedWeights, StageWeights, columns_of, depth_of
 

@@ -8,19 +8,19 @@ import triton
 import triton.language as tl
 
 from workers.nanocodec.fused import table as t
-from workers.nanocodec.fused.store import clamped, count_clamped, half_snake, largest, store_end
+from workers.nanocodec.fused.store_kernel import clamped, count_clamped, half_snake, largest, store_end
 
 
 @triton.jit(do_not_specialize=["num_rows", "log_rows"])
-def conv_kernel(
-    arena,
-    matrices,
-    vectors,
-    table,
-    slots,
-    clamps,
-    num_rows,
-    log_rows,
+def conv_kernel(  # noqa: PLR0915  a launch is one function
+    arena: tl.tensor,
+    matrices: tl.tensor,
+    vectors: tl.tensor,
+    table: tl.tensor,
+    slots: tl.tensor,
+    clamps: tl.tensor,
+    num_rows: int,
+    log_rows: int,
     WIDTH: tl.constexpr,
     HALF: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -35,7 +35,7 @@ def conv_kernel(
     TILE_COLUMNS: tl.constexpr,
     TILE_DEPTH: tl.constexpr,
     STAGES: tl.constexpr,
-):
+) -> None:
     """One tile of one branch (axis 2), or of all three added up where they are JOINED.
 
     num_rows: of all entries; 1 << log_rows of each. RESIDUALS: whether to add to earlier values; not JOINED, the

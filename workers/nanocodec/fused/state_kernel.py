@@ -6,18 +6,18 @@ import triton.language as tl
 
 @triton.jit(do_not_specialize=["num_short", "start", "log_frames"])
 def state_kernel(
-    arena,
-    shorts,
-    slots,
-    num_short,
-    start,
-    log_frames,
+    arena: tl.tensor,
+    shorts: tl.tensor,
+    slots: tl.tensor,
+    num_short: int,
+    start: int,
+    log_frames: int,
     ENDS: tl.constexpr,
     STATE_SIZE: tl.constexpr,
     BLOCK: tl.constexpr,
     ROWS: tl.constexpr,
     UNIT: tl.constexpr,
-):
+) -> None:
     """Axis 0: entries of the batch. Axis 1: first `num_short` pieces of pasts, then blocks from `start` on.
 
     Where a step brings at least as many rows as a past is long, the past is what the step put aside, copied as it

@@ -5,7 +5,7 @@ import triton.language as tl
 
 from workers.nanocodec.config import LEVELS
 from workers.nanocodec.fused import table as t
-from workers.nanocodec.fused.store import clamped, count_clamped, half_snake, largest, store_end
+from workers.nanocodec.fused.store_kernel import clamped, count_clamped, half_snake, largest, store_end
 
 CODES: tl.constexpr = tl.constexpr(32)  # of a frame, and the width of their past
 _HALF_0 = tl.constexpr(LEVELS[0] // 2)
@@ -16,16 +16,16 @@ _HALF_3 = tl.constexpr(LEVELS[3] // 2)
 
 @triton.jit(do_not_specialize=["num_rows", "log_rows", "batch"])
 def pre_kernel(
-    arena,
-    matrices,
-    vectors,
-    table,
-    control,
-    slots,
-    clamps,
-    num_rows,
-    log_rows,
-    batch,
+    arena: tl.tensor,
+    matrices: tl.tensor,
+    vectors: tl.tensor,
+    table: tl.tensor,
+    control: tl.tensor,
+    slots: tl.tensor,
+    clamps: tl.tensor,
+    num_rows: int,
+    log_rows: int,
+    batch: int,
     WIDTH: tl.constexpr,
     HALF: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -36,7 +36,7 @@ def pre_kernel(
     FAST_SINE: tl.constexpr,
     TILE_ROWS: tl.constexpr,
     TILE_COLUMNS: tl.constexpr,
-):
+) -> None:
     """First convolution, from frames of codes; the activation of the first upsampler.
 
     control: int64, its first value the address of the store of frames [., 32] uint8. Behind `slots` [batch] lie
@@ -88,13 +88,13 @@ def pre_kernel(
 
 @triton.jit(do_not_specialize=["num_rows", "log_rows"])
 def upsample_kernel(
-    arena,
-    vectors,
-    table,
-    slots,
-    clamps,
-    num_rows,
-    log_rows,
+    arena: tl.tensor,
+    vectors: tl.tensor,
+    table: tl.tensor,
+    slots: tl.tensor,
+    clamps: tl.tensor,
+    num_rows: int,
+    log_rows: int,
     IN_WIDTH: tl.constexpr,
     WIDTH: tl.constexpr,
     HALF: tl.constexpr,
@@ -107,7 +107,7 @@ def upsample_kernel(
     FAST_SINE: tl.constexpr,
     TILE_ROWS: tl.constexpr,
     TILE_COLUMNS: tl.constexpr,
-):
+) -> None:
     """Transposed convolution with kernel 2 rate and stride rate; two input channels make one output channel.
 
     num_rows, log_rows: of the input. A program makes every rate-th output row of its tile, beginning with axis 2:
@@ -158,26 +158,24 @@ def upsample_kernel(
         tl.store(arena + (output + places), result, mask=is_kept)
         end = tl.multiple_of(tl.load(row + t.END), 16)
         reach = tl.load(row + t.REACH)
-        store_end(
-            arena, result, is_kept, out_rows, last_out_row, columns, end, reach, out_log, ENDS, STATE_SIZE, WIDTH
-        )
+        store_end(arena, result, is_kept, out_rows, last_out_row, columns, end, reach, out_log, ENDS, STATE_SIZE, WIDTH)
 
 
 @triton.jit(do_not_specialize=["num_rows", "log_rows"])
 def post_kernel(
-    arena,
-    vectors,
-    table,
-    slots,
-    samples,
-    num_rows,
-    log_rows,
+    arena: tl.tensor,
+    vectors: tl.tensor,
+    table: tl.tensor,
+    slots: tl.tensor,
+    samples: tl.tensor,
+    num_rows: int,
+    log_rows: int,
     WIDTH: tl.constexpr,
     TAPS: tl.constexpr,
     STATE_SIZE: tl.constexpr,
     TILE_ROWS: tl.constexpr,
     TILE_WIDTH: tl.constexpr,
-):
+) -> None:
     """Last convolution, to one channel, clamped to [-1, 1]: samples [rows], float32."""
     rows = tl.program_id(0) * TILE_ROWS + tl.arange(0, TILE_ROWS)
     columns = tl.arange(0, TILE_WIDTH)

@@ -1,7 +1,7 @@
 """What a streaming decoder offers to whoever has frames to turn into sound.
 
 Two implementations: `StreamingDecoder` (streaming.py), plain PyTorch on any device, decides what is right;
-the one of fused kernels (fast/) is for NVIDIA GPUs. A third party needs no more than this.
+the one of fused kernels (fused/) is for NVIDIA GPUs. A third party needs no more than this.
 """
 
 from collections.abc import Sequence

@@ -11,14 +11,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from shared.errors import GepardError
 from workers.nanocodec.config import CODES_PER_FRAME
 from workers.nanocodec.decoder import CodecDecoder, PastShape
-from workers.nanocodec.quantizer import check_codes
-
-
-class NoFreeSlot(GepardError):
-    """Every slot carries a stream."""
+from workers.nanocodec.slots import SlotTable
 
 
 class StreamingDecoder:
@@ -29,16 +24,13 @@ class StreamingDecoder:
     """
 
     def __init__(self, decoder: CodecDecoder, num_slots: int) -> None:
-        if num_slots < 1:
-            raise ValueError(f"num_slots is at least 1, got {num_slots}")
+        self._slots = SlotTable(num_slots)
         self.num_slots = num_slots
         self._decoder = decoder
         self._fields = _fields(decoder.pasts)
         row_size = self._fields[-1][1]
         # One row more than there are slots: `idle_slot` takes what padding entries of a batch compute.
         self._store = torch.zeros(num_slots + 1, row_size, device=decoder.device, dtype=decoder.dtype)
-        self._free = list(reversed(range(num_slots)))
-        self._joined: set[int] = set()
 
     @property
     def idle_slot(self) -> int:
@@ -47,23 +39,17 @@ class StreamingDecoder:
 
     @property
     def num_free_slots(self) -> int:
-        return len(self._free)
+        return self._slots.num_free
 
     def join(self) -> int:
         """Begin a stream and return its slot. Raises NoFreeSlot."""
-        if not self._free:
-            raise NoFreeSlot(f"all {self.num_slots} slots carry streams")
-        slot = self._free.pop()
-        self._joined.add(slot)
+        slot = self._slots.take()
         self.reset(slot)
         return slot
 
     def leave(self, slot: int) -> None:
         """End the stream of `slot`, finished or not. A decoder has nothing to flush. Raises ValueError."""
-        if slot not in self._joined:
-            raise ValueError(f"slot {slot} carries no stream")
-        self._joined.remove(slot)
-        self._free.append(slot)
+        self._slots.give_back(slot)
 
     def step(self, codes: Tensor, slots: Sequence[int]) -> Tensor:
         """The next n frames of some streams: codes [B, 32, n] to samples [B, 1024 n], float32 in [-1, 1].
@@ -72,11 +58,7 @@ class StreamingDecoder:
         Raises ValueError for codes out of range, a wrong shape, and slots that repeat or carry no stream; the
         streams are then as before.
         """
-        check_codes(codes)
-        if codes.dim() != 3 or not codes.numel() or codes.shape[0] != len(slots):  # noqa: PLR2004
-            raise ValueError(f"codes have shape [{len(slots)}, {CODES_PER_FRAME}, n], n >= 1, got {list(codes.shape)}")
-        if len(set(slots)) != len(slots) or not self._joined.issuperset(slots):
-            raise ValueError(f"slots {list(slots)} repeat, or carry no stream")
+        self._slots.check_step(codes, slots)
         device = self._decoder.device
         return self.advance(codes.to(device), torch.tensor(slots, device=device))
 

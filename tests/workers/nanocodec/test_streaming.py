@@ -10,7 +10,8 @@ from workers.nanocodec.archive import read_archive
 from workers.nanocodec.codec import Codec
 from workers.nanocodec.decoder import CodecDecoder
 from workers.nanocodec.quantizer import unpack
-from workers.nanocodec.streaming import NoFreeSlot, StreamingDecoder
+from workers.nanocodec.slots import NoFreeSlot
+from workers.nanocodec.streaming import StreamingDecoder
 
 # In float32 the order of a sum, and so its last bits, depend on the chunk size and the processor: 1.9e-6 on one
 # with AVX2, 2.1e-6 with SSE 4.1. That the state itself is exact shows in float64, where nothing is left but the

@@ -9,6 +9,9 @@ BIN := $(VENV)/bin
 # pip installs dependency groups since 25.1.
 PIP_VERSION := 26.3
 TORCH_VERSION := 2.13.0
+# The release made for that torch. CUDA builds of torch bring it; CPU builds do not, and the tests run the GPU kernels
+# in its interpreter.
+TRITON_VERSION := 3.7.1
 GEPARD_TESTS := tests/workers/gepard tests/workers/nanocodec tests/benchmarks tests/workers/engines/test_gepard*.py \
     tests/gateway/test_gepard.py tests/cli/test_download.py tests/cli/test_doctor.py tests/cli/test_make_engine.py
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -44,7 +47,7 @@ $(VENV)/.check: $(VENV)/.product
 	@touch $@
 
 $(VENV)/.gepard: $(VENV)/.product
-	@$(INSTALL) "torch==$(TORCH_VERSION)" -e ".[gepard]"
+	@$(INSTALL) "torch==$(TORCH_VERSION)" "triton==$(TRITON_VERSION); sys_platform == 'linux'" -e ".[gepard]"
 	@touch $@
 
 # --- Using it --------------------------------------------------------------------------------------------

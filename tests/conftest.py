@@ -18,6 +18,11 @@ from tests.support.valkey import running_valkey
 for _name in [name for name in os.environ if name.startswith("GEPARD_")]:
     del os.environ[_name]
 
+# GPU kernels run in Triton's interpreter where there is no GPU. Triton reads this when it is first imported, which
+# may be by any library of any test.
+if not Path("/dev/nvidiactl").exists():
+    os.environ["TRITON_INTERPRET"] = "1"
+
 configure_logging(LogSettings(level="info", format="json"), process="test")
 
 

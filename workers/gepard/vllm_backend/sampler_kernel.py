@@ -1,11 +1,21 @@
-"""From a batch's logits to its frames in one launch: what sampling.py computes, drawn alike to the last code."""
+"""From a batch's logits to its frames in one launch: what sampling.py computes, drawn alike to the last code.
+
+Equal codes need equal float32 values wherever two of them are compared. So divisions round as IEEE 754 says, no
+product is fused into a sum, and logarithm and exponential are taken in float64 and rounded once.
+"""
 
 from collections.abc import Sequence
 
 import torch
+import triton
+import triton.language as tl
 from torch import Tensor
 
+from workers.gepard.layout import MAX_FRAMES
 from workers.gepard.vllm_backend.slots import SlotTable
+
+_MAX_ROWS = 2**30  # store rows and one batch more are counted in int32
+_WARPS = 4
 
 
 class FrameSampler:
@@ -14,7 +24,7 @@ class FrameSampler:
     head_sizes: values a head, H heads. num_rows: frames the store holds; a launch of B rows takes the next B,
     used or not, and begins again at the end. A frame is read again (as input, and by the repetition penalty)
     while its request runs, so num_rows is at least slots x MAX_FRAMES where penalties may look back that far.
-    frame0: the token of store row 0; eos: the token of an end. Both are int32.
+    frame0: the token of store row 0; eos: the token of an end. Launches must follow one another on one stream.
     """
 
     frames: Tensor
@@ -23,23 +33,216 @@ class FrameSampler:
     """[1] int32: guided rows met without their partner. They drew nothing and were ended; must stay 0."""
 
     def __init__(self, *, head_sizes: Sequence[int], slots: SlotTable, num_rows: int, frame0: int, eos: int) -> None:
-        """Raises ValueError for sizes the kernel cannot hold."""
-        raise NotImplementedError
+        """Raises ValueError for a store the kernel cannot count."""
+        if not 0 < num_rows <= min(_MAX_ROWS, 2**31 - frame0):
+            raise ValueError(f"{num_rows} rows from token {frame0} on do not fit int32")
+        device = slots.rows.device
+        self._slots = slots
+        self._frame0 = frame0
+        self._eos = eos
+        self._head_sizes = torch.tensor(head_sizes, dtype=torch.int32, device=device)
+        self._head_offsets = torch.tensor((0, *head_sizes[:-1])).cumsum(0).to(device, torch.int32)
+        self._num_logits = sum(head_sizes)
+        self._width = triton.next_power_of_2(max(head_sizes))
+        self.frames = torch.zeros((num_rows, len(head_sizes)), dtype=torch.uint8, device=device)
+        self.faults = torch.zeros(1, dtype=torch.int32, device=device)
+        # Which row of the store each frame of a slot has.
+        self._history = torch.zeros((slots.rows.shape[0], MAX_FRAMES), dtype=torch.int32, device=device)
+        # The next row of the store, and how many programs of the running launch have read that.
+        self._cursor = torch.zeros(2, dtype=torch.int32, device=device)
 
     def set_history(self, slot: int, rows: Sequence[int]) -> None:
         """Tell where the frames 0..n-1 of a request are that comes with frames (SlotParams.known_frames = n).
 
         The penalty looks back at them. Does not wait for the device.
         """
-        raise NotImplementedError
+        self._history[slot, : len(rows)].copy_(torch.tensor(rows, dtype=torch.int32), non_blocking=True)
 
-    def __call__(self, logits: Tensor, slots: Tensor, positions: Tensor, tokens: Tensor) -> None:
+    def __call__(self, logits: Tensor, slots: Tensor, lengths: Tensor, tokens: Tensor) -> None:
         """One frame, or the end, for every row.
 
-        logits: [B, sum(head_sizes) + 1], the stop logit last, float32 or bfloat16, unit column stride; the stop
-        probability is rounded to this dtype. slots: [B] int32, slots.NONE for rows that are padding. positions:
-        [B] int64, the sequence position each row's logits were computed at. tokens: [B] int64, written: the token
-        of the new frame; eos at the end, and for rows that draw nothing (padding, unfinished prefill: those at
-        positions before prompt_length + known_frames - 1). Rows of a pair get one token.
+        logits: [B, sum(head_sizes) + 1], the stop logit last, float32 or bfloat16, rows contiguous; the stop
+        probability is rounded to this dtype. slots: [>= B] int32 or int64, slots.NONE for rows that are padding.
+        lengths: [>= B] int32 or int64, positions read so far, the logits' own included. tokens: [>= B] int32 or
+        int64, written: the token of the new frame; eos at the end and for rows that draw nothing (padding, and
+        prefill that is not complete: lengths below prompt_length + known_frames). Rows of a pair get one token.
         """
-        raise NotImplementedError
+        num_rows = logits.shape[0]
+        _sample[(num_rows,)](
+            logits,
+            logits.stride(0),
+            slots,
+            lengths,
+            tokens,
+            num_rows,
+            self._slots.rows,
+            self._head_sizes,
+            self._head_offsets,
+            self.frames,
+            self._history,
+            self._cursor,
+            self.faults,
+            STORE_ROWS=self.frames.shape[0],
+            FRAME0=self._frame0,
+            EOS=self._eos,
+            NUM_LOGITS=self._num_logits,
+            HEADS=self.frames.shape[1],
+            HEADS_BLOCK=triton.next_power_of_2(self.frames.shape[1]),
+            WIDTH=self._width,
+            HISTORY=MAX_FRAMES,
+            COLUMNS=self._slots.rows.shape[1],
+            num_warps=_WARPS,
+            enable_fp_fusion=False,
+        )
+
+
+@triton.jit(do_not_specialize=["num_rows"])
+def _sample(
+    logits: tl.tensor,
+    logits_stride: int,
+    slots: tl.tensor,
+    lengths: tl.tensor,
+    tokens: tl.tensor,
+    num_rows: int,
+    table: tl.tensor,
+    head_sizes: tl.tensor,
+    head_offsets: tl.tensor,
+    frames: tl.tensor,
+    history: tl.tensor,
+    cursor: tl.tensor,
+    faults: tl.tensor,
+    STORE_ROWS: tl.constexpr,
+    FRAME0: tl.constexpr,
+    EOS: tl.constexpr,
+    NUM_LOGITS: tl.constexpr,
+    HEADS: tl.constexpr,
+    HEADS_BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr,
+    HISTORY: tl.constexpr,
+    COLUMNS: tl.constexpr,
+) -> None:
+    """One program a row. Columns of `table` by number: see slots.SlotParams.packed."""
+    row = tl.program_id(0)
+    first_store_row = tl.load(cursor)
+    slot = tl.load(slots + row)
+    partner_row = -1
+    draws = slot >= 0
+    if draws:
+        partner = tl.load(table + slot * COLUMNS + 10)
+        if partner >= 0:
+            partner_row = _find(slots, partner, num_rows)
+        # The unconditional row of a pair gets its token from the other; without that one it ends.
+        draws = tl.load(table + slot * COLUMNS + 11) == 0
+    if draws:
+        params = table + slot * COLUMNS
+        frame = (tl.load(lengths + row) - tl.load(params + 8)).to(tl.int32)
+        is_due = frame >= tl.load(params + 9)
+        is_guided = frame < tl.load(params + 6)
+        if is_due & is_guided & (partner_row < 0):
+            tl.atomic_add(faults, 1)
+            is_due = False
+        if is_due & (frame > 0):
+            threshold = tl.load(params + 3).to(tl.float32, bitcast=True)
+            stop = tl.load(logits + row * logits_stride + NUM_LOGITS)
+            is_due = (frame < tl.load(params + 7)) & (_probability(stop) <= threshold)
+        store_row = (first_store_row + row) % STORE_ROWS
+        if is_due:
+            heads = tl.arange(0, HEADS_BLOCK)
+            sizes = tl.load(head_sizes + heads, mask=heads < HEADS, other=0)
+            offsets = tl.load(head_offsets + heads, mask=heads < HEADS, other=0)
+            values = tl.arange(0, WIDTH)
+            is_value = values[None, :] < sizes[:, None]
+            columns = offsets[:, None] + values[None, :]
+            shaped = tl.load(logits + row * logits_stride + columns, mask=is_value, other=0.0).to(tl.float32)
+            if is_guided:
+                other = tl.load(logits + partner_row * logits_stride + columns, mask=is_value, other=0.0).to(tl.float32)
+                shaped = other + tl.load(params + 2).to(tl.float32, bitcast=True) * (shaped - other)
+            shaped = tl.where(is_value, shaped, -float("inf"))
+
+            penalty = tl.load(params + 1).to(tl.float32, bitcast=True)
+            if penalty != 1.0:
+                first = tl.maximum(frame - tl.load(params + 5), 0)
+                seen = _seen(history + slot * HISTORY, first, frame, frames, heads, HEADS)
+                penalised = tl.where(shaped > 0, tl.div_rn(shaped, tl.full(shaped.shape, penalty, tl.float32)), shaped * penalty)
+                shaped = tl.where((seen[:, None] >> values[None, :]) & 1 != 0, penalised, shaped)
+            temperature = tl.load(params).to(tl.float32, bitcast=True)
+            if temperature > 0:
+                shaped = tl.div_rn(shaped, tl.full(shaped.shape, temperature, tl.float32))
+            top_k = tl.load(params + 4)
+            if top_k < WIDTH:
+                # Kept are the values with fewer than k above them: the k largest and all that equal the k-th.
+                above = tl.sum((shaped[:, None, :] > shaped[:, :, None]).to(tl.int32), axis=2)
+                shaped = tl.where(above < top_k, shaped, -float("inf"))
+            if temperature > 0:
+                key = tl.load(params + 13).to(tl.uint32, bitcast=True).to(tl.uint64)
+                key |= tl.load(params + 14).to(tl.uint32, bitcast=True).to(tl.uint64) << 32
+                shaped += _gumbel(key, frame, heads[:, None], values[None, :])
+            # Logits that are not numbers may win as padding.
+            codes = tl.minimum(tl.argmax(shaped, axis=1), tl.maximum(sizes - 1, 0))
+            tl.store(frames + store_row.to(tl.int64) * HEADS + heads, codes.to(tl.uint8), mask=heads < HEADS)
+            tl.store(history + slot * HISTORY + frame, store_row)
+        token = tl.where(is_due, FRAME0 + store_row, EOS)
+        tl.store(tokens + row, token)
+        if partner_row >= 0:
+            tl.store(tokens + partner_row, token)
+    elif partner_row < 0:
+        tl.store(tokens + row, EOS)
+
+    # The program that arrives last moves the cursor: all others have read it. The barrier makes that true for every
+    # warp of a program.
+    tl.debug_barrier()
+    if tl.atomic_add(cursor + 1, 1) == num_rows - 1:
+        tl.store(cursor, (first_store_row + num_rows) % STORE_ROWS)
+        tl.store(cursor + 1, 0)
+
+
+@triton.jit
+def _find(slots: tl.tensor, slot: tl.tensor, num_rows: int) -> tl.tensor:
+    """The batch row of a slot, or -1."""
+    found = -1
+    for start in range(0, num_rows, 256):
+        rows = start + tl.arange(0, 256)
+        is_slot = tl.load(slots + rows, mask=rows < num_rows, other=-1) == slot
+        found = tl.maximum(found, tl.max(tl.where(is_slot, rows, -1)))
+    return found
+
+
+@triton.jit
+def _probability(logit: tl.tensor) -> tl.tensor:
+    """Sigmoid, rounded to the logit's dtype, as float32. Below -88.7 the exponential is no float32: exactly 0."""
+    wide = logit.to(tl.float32)
+    exponential = tl.exp(-tl.maximum(wide, -88.0).to(tl.float64)).to(tl.float32)
+    probability = tl.where(wide >= -88.0, tl.div_rn(1.0, 1.0 + exponential), 0.0)
+    if logit.dtype == tl.bfloat16:
+        # To the nearest, ties to even; by hand, since the interpreter's conversion cuts off.
+        bits = probability.to(tl.int32, bitcast=True)
+        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & -0x10000
+        probability = bits.to(tl.float32, bitcast=True)
+    return probability
+
+
+@triton.jit
+def _seen(
+    rows: tl.tensor, first: tl.tensor, end: tl.tensor, frames: tl.tensor, heads: tl.tensor, HEADS: tl.constexpr
+) -> tl.tensor:
+    """Which values each head produced in frames first..end-1 of a slot, bit v for value v: [heads] int64."""
+    seen = tl.zeros(heads.shape, tl.int64)
+    for start in range(first, end, 32):
+        indices = start + tl.arange(0, 32)
+        store_rows = tl.load(rows + indices, mask=indices < end, other=0).to(tl.int64)
+        is_code = (indices < end)[:, None] & (heads < HEADS)[None, :]
+        codes = tl.load(frames + store_rows[:, None] * HEADS + heads[None, :], mask=is_code, other=0)
+        bits = tl.where(is_code, tl.full(codes.shape, 1, tl.int64) << codes.to(tl.int64), 0)
+        seen |= tl.reduce_or(bits, axis=0)
+    return seen
+
+
+@triton.jit
+def _gumbel(key: tl.tensor, frame: tl.tensor, heads: tl.tensor, values: tl.tensor) -> tl.tensor:
+    """sampling.gumbel_noise of one frame; heads: [H, 1], values: [1, W]."""
+    zeros = (heads + values) * 0
+    word0, word1, word2, word3 = tl.philox(key, zeros + frame, zeros + heads, zeros + values // 4, zeros)
+    which = values % 4
+    words = tl.where(which == 0, word0, tl.where(which == 1, word1, tl.where(which == 2, word2, word3)))
+    uniform = ((words >> 9).to(tl.float32) + 0.5) * 2.0**-23
+    return (-tl.log(-tl.log(uniform.to(tl.float64)))).to(tl.float32)

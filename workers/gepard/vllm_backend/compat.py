@@ -67,4 +67,3 @@ def _offer_triton_interpreter() -> None:
 
     # Triton's own list of drivers must stay as it is: it would compile for what is registered there.
     backends["cpu"] = SimpleNamespace(driver=SimpleNamespace(is_active=lambda: True))
-

@@ -82,9 +82,7 @@ class VllmBackend:
             lanes=max_streams,
             max_frames=max_frames,
         )
-        shape = EngineShape(
-            space=space, rope_freq_dtype=rope_freq_dtype or ("bf16" if dtype == "bfloat16" else "fp32")
-        )
+        shape = EngineShape(space=space, rope_freq_dtype=rope_freq_dtype or ("bf16" if dtype == "bfloat16" else "fp32"))
         max_length = space.voice_length + MAX_PROMPT_IDS + max_frames + _SPARE_POSITIONS
         self._folder = tempfile.TemporaryDirectory(prefix="gepard-vllm-")
         write_derived(Path(self._folder.name), checkpoint, self._config, shape, max_length)

@@ -146,9 +146,7 @@ class GepardNetwork(nn.Module):
         frequencies = inverse_frequencies(
             backbone.head_dim, backbone.rope_parameters.rope_theta, shape.rope_freq_dtype
         ).to(self.heads.weight.device)
-        positions = torch.arange(
-            vllm_config.model_config.max_model_len, dtype=torch.float32, device=frequencies.device
-        )
+        positions = torch.arange(vllm_config.model_config.max_model_len, dtype=torch.float32, device=frequencies.device)
         angles = (positions[:, None] * frequencies).repeat(1, 2)
         rotation = torch.stack((angles.cos(), angles.sin())).to(self.heads.weight.dtype)
         self.register_buffer("rotation", rotation, persistent=False)

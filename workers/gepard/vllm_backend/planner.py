@@ -17,6 +17,7 @@ from workers.gepard.generate import FinishReason, StreamId
 from workers.gepard.vllm_backend.token_space import STOP, TokenSpace
 from workers.gepard.vllm_backend.voices import VoiceRows
 
+
 @dataclass(slots=True, kw_only=True)
 class Branch:
     """One row of the batch. `samples`: steps that sample it, from now on. ids, blocks: set on admission."""

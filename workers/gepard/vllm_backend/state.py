@@ -9,7 +9,9 @@ from vllm.v1.worker.gpu.model_states.default import DefaultModelState
 
 from workers.gepard.vllm_backend.derived import EngineShape
 from workers.gepard.vllm_backend.sampler import GepardSampler
+from workers.gepard.vllm_backend.sampler_kernel import FrameSampler
 from workers.gepard.vllm_backend.slots import SlotParams, SlotTable
+from workers.gepard.vllm_backend.token_space import STOP
 
 SETUP = "gepard"
 """The key of a RowSetup in vLLM's `SamplingParams.extra_args`."""
@@ -40,8 +42,16 @@ class GepardModelState(DefaultModelState):
 
     def custom_sampler(self, sampler: Any) -> tuple[Any, None]:  # noqa: ANN401  # a vLLM class
         """Ours instead of `sampler`; there is no speculation."""
-        shape = EngineShape.of(self.model_config.hf_config)
-        return GepardSampler(sampler.req_states, self.slots, self.model, shape), None
+        space = EngineShape.of(self.model_config.hf_config).space
+        self.frame_sampler = FrameSampler(
+            head_sizes=self.model.config.head_sizes,
+            slots=self.slots,
+            frames=self._embedding.store,
+            lane_rows=space.lane_rows,
+            frame0=space.first_frame,
+            eos=STOP,
+        )
+        return GepardSampler(sampler.req_states, self.frame_sampler, self.max_num_reqs, self.device), None
 
     def add_request(self, req_index: int, new_req_data: Any) -> None:  # noqa: ANN401  # a vLLM class
         """Write the slot, and what its row brings."""

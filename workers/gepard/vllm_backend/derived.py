@@ -16,8 +16,6 @@ from workers.gepard.vllm_backend.plugin import ARCHITECTURE
 from workers.gepard.vllm_backend.token_space import TokenSpace
 
 _KEY = "gepard_engine"
-_SAMPLER_VOCABULARY = 8
-"""vLLM's own sampler, built before ours takes its place, has tables of requests x vocabulary: keep them small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +39,8 @@ def write_derived(folder: Path, checkpoint: Path, config: GepardConfig, shape: E
         "architectures": [ARCHITECTURE],
         # A plain decoder of the same dimensions: vLLM sizes its cache by them and reads nothing else.
         "model_type": "qwen3",
-        "vocab_size": _SAMPLER_VOCABULARY,
+        # The width of what is sampled from; vLLM's own tables of requests x vocabulary stay small with it.
+        "vocab_size": sum(config.head_sizes) + 1,
         "hidden_size": backbone.hidden_size,
         "intermediate_size": backbone.intermediate_size,
         "num_hidden_layers": backbone.num_hidden_layers,

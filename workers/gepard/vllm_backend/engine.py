@@ -30,7 +30,7 @@ from workers.gepard.vllm_backend.plugin import register
 from workers.gepard.vllm_backend.token_space import TokenSpace
 
 _BLOCK_POSITIONS = 32
-"""Positions of a cache block: what the CPU's attention asks for, and fine for FlashAttention."""
+"""Positions of a cache block; the CPU's attention wants multiples of this."""
 
 _SPARE_VOICES = 64
 _SPARE_POSITIONS = 8
@@ -56,13 +56,14 @@ class VllmBackend:
         device_memory: float = 0.5,
         step_ids: int = _STEP_IDS,
         cache_blocks: int | None = None,
+        block_positions: int = _BLOCK_POSITIONS,
         graphs: bool = True,
     ) -> None:
         """Load and warm up: some seconds on a CPU, some ten on a GPU.
 
         max_frames: the longest request that is taken. device_memory: the share of the device's memory for
         weights and cache together. step_ids: ids read in one step, a bound on how long prompts hold the others
-        up. cache_blocks: fewer blocks of the cache than the memory would hold. graphs: compile and capture;
+        up. cache_blocks: fewer blocks of the cache than the memory would hold, of `block_positions` each. graphs: compile and capture;
         False for a start within seconds and steps of many. Raises CheckpointError, and EngineError where vLLM
         is absent or of another version.
         """
@@ -93,6 +94,7 @@ class VllmBackend:
             max_model_len=max_length,
             max_num_batched_tokens=max(step_ids, max_streams + 2),
             num_gpu_blocks_override=cache_blocks,
+            block_size=block_positions,
             gpu_memory_utilization=device_memory,
             enforce_eager=is_cpu or not graphs,
             kv_cache_memory_bytes=_CPU_CACHE_BYTES if is_cpu else None,
@@ -233,7 +235,6 @@ def _engine_core(folder: Path, **arguments: Any) -> Any:  # noqa: ANN401  # vLLM
         model=str(folder),
         skip_tokenizer_init=True,
         enable_prefix_caching=False,
-        block_size=_BLOCK_POSITIONS,
         scheduler_cls="workers.gepard.vllm_backend.scheduler.GepardScheduler",
         disable_log_stats=True,
         **given,

@@ -72,9 +72,7 @@ class Batch:
     def __init__(self, device: Any, *, num_slots: int = 8, num_rows: int = 512) -> None:
         self.device = device
         self.table = SlotTable(num_slots, device)
-        self.sampler = FrameSampler(
-            head_sizes=SIZES, slots=self.table, num_rows=num_rows, frame0=FRAME0, eos=EOS
-        )
+        self.sampler = FrameSampler(head_sizes=SIZES, slots=self.table, num_rows=num_rows, frame0=FRAME0, eos=EOS)
 
     def add(self, slot: int, request: Request, *, store_row: int = 0, **params: Any) -> None:
         """Take a request whose frames are to be in the store from `store_row` on, around its end."""

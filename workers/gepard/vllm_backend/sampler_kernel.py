@@ -11,54 +11,43 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from workers.gepard.layout import MAX_FRAMES
 from workers.gepard.vllm_backend.slots import SlotTable
 
-_MAX_ROWS = 2**30  # store rows and one batch more are counted in int32
 _WARPS = 4
 
 
 class FrameSampler:
     """Draws the frames of a batch and keeps them. Fixed addresses, no allocation, no waiting: fits a CUDA graph.
 
-    head_sizes: values a head, H heads. num_rows: frames the store holds; a launch of B rows takes the next B,
-    used or not, and begins again at the end. A frame is read again (as input, and by the repetition penalty)
-    while its request runs, so num_rows is at least slots x MAX_FRAMES where penalties may look back that far.
-    frame0: the token of store row 0; eos: the token of an end. Launches must follow one another on one stream.
+    head_sizes: values a head, H heads. frames: the store, [rows, H] uint8, cut into lanes of `lane_rows` rows;
+    row r is token frame0 + r. Frame n of a request goes to the row n places after its `SlotParams.origin`, around
+    the end of the lane. It is read again (as input, and by the repetition penalty) while the request runs, so a
+    lane has more rows than a request frames. eos: the token of an end. Launches must follow one another on one
+    stream.
     """
 
-    frames: Tensor
-    """[num_rows, H] uint8, the store; row r is token frame0 + r."""
     faults: Tensor
     """[1] int32: guided rows met without their partner. They drew nothing and were ended; must stay 0."""
 
-    def __init__(self, *, head_sizes: Sequence[int], slots: SlotTable, num_rows: int, frame0: int, eos: int) -> None:
+    def __init__(
+        self, *, head_sizes: Sequence[int], slots: SlotTable, frames: Tensor, lane_rows: int, frame0: int, eos: int
+    ) -> None:
         """Raises ValueError for a store the kernel cannot count."""
-        if not 0 < num_rows <= min(_MAX_ROWS, 2**31 - frame0):
-            raise ValueError(f"{num_rows} rows from token {frame0} on do not fit int32")
+        if frame0 + frames.shape[0] > 2**31:
+            raise ValueError(f"{frames.shape[0]} rows from token {frame0} on do not fit int32")
         device = slots.rows.device
         self._slots = slots
+        self._frames = frames
+        self._lane_rows = lane_rows
         self._frame0 = frame0
         self._eos = eos
         self._head_sizes = torch.tensor(head_sizes, dtype=torch.int32, device=device)
         self._head_offsets = torch.tensor((0, *head_sizes[:-1])).cumsum(0).to(device, torch.int32)
         self._num_logits = sum(head_sizes)
         self._width = triton.next_power_of_2(max(head_sizes))
-        self.frames = torch.zeros((num_rows, len(head_sizes)), dtype=torch.uint8, device=device)
         self.faults = torch.zeros(1, dtype=torch.int32, device=device)
-        # Which row of the store each frame of a slot has.
-        self._history = torch.zeros((slots.rows.shape[0], MAX_FRAMES), dtype=torch.int32, device=device)
-        # The next row of the store, and how many programs of the running launch have read that.
-        self._cursor = torch.zeros(2, dtype=torch.int32, device=device)
 
-    def set_history(self, slot: int, rows: Sequence[int]) -> None:
-        """Tell where the frames 0..n-1 of a request are that comes with frames (SlotParams.known_frames = n).
-
-        The penalty looks back at them. Does not wait for the device.
-        """
-        self._history[slot, : len(rows)].copy_(torch.tensor(rows, dtype=torch.int32), non_blocking=True)
-
-    def __call__(self, logits: Tensor, slots: Tensor, lengths: Tensor, tokens: Tensor) -> None:
+    def __call__(self, logits: Tensor, slots: Tensor, lengths: Tensor, tokens: Tensor, num_sampled: Tensor) -> None:
         """One frame, or the end, for every row.
 
         logits: [B, sum(head_sizes) + 1], the stop logit last, float32 or bfloat16, rows contiguous; the stop
@@ -66,6 +55,7 @@ class FrameSampler:
         lengths: [>= B] int32 or int64, positions read so far, the logits' own included. tokens: [>= B] int32 or
         int64, written: the token of the new frame; eos at the end and for rows that draw nothing (padding, and
         prefill that is not complete: lengths below prompt_length + known_frames). Rows of a pair get one token.
+        num_sampled: [>= B] int32, written: 0 for those that draw nothing, else 1.
         """
         num_rows = logits.shape[0]
         _sample[(num_rows,)](
@@ -74,22 +64,20 @@ class FrameSampler:
             slots,
             lengths,
             tokens,
+            num_sampled,
             num_rows,
             self._slots.rows,
             self._head_sizes,
             self._head_offsets,
-            self.frames,
-            self._history,
-            self._cursor,
+            self._frames,
             self.faults,
-            STORE_ROWS=self.frames.shape[0],
+            LANE_ROWS=self._lane_rows,
             FRAME0=self._frame0,
             EOS=self._eos,
             NUM_LOGITS=self._num_logits,
-            HEADS=self.frames.shape[1],
-            HEADS_BLOCK=triton.next_power_of_2(self.frames.shape[1]),
+            HEADS=self._frames.shape[1],
+            HEADS_BLOCK=triton.next_power_of_2(self._frames.shape[1]),
             WIDTH=self._width,
-            HISTORY=MAX_FRAMES,
             COLUMNS=self._slots.rows.shape[1],
             num_warps=_WARPS,
             enable_fp_fusion=False,
@@ -103,40 +91,41 @@ def _sample(
     slots: tl.tensor,
     lengths: tl.tensor,
     tokens: tl.tensor,
+    num_sampled: tl.tensor,
     num_rows: int,
     table: tl.tensor,
     head_sizes: tl.tensor,
     head_offsets: tl.tensor,
     frames: tl.tensor,
-    history: tl.tensor,
-    cursor: tl.tensor,
     faults: tl.tensor,
-    STORE_ROWS: tl.constexpr,
+    LANE_ROWS: tl.constexpr,
     FRAME0: tl.constexpr,
     EOS: tl.constexpr,
     NUM_LOGITS: tl.constexpr,
     HEADS: tl.constexpr,
     HEADS_BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
-    HISTORY: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
     """One program a row. Columns of `table` by number: see slots.SlotParams.packed."""
     row = tl.program_id(0)
-    first_store_row = tl.load(cursor)
     slot = tl.load(slots + row)
     partner_row = -1
+    is_read = False
     draws = slot >= 0
     if draws:
+        known = tl.load(table + slot * COLUMNS + 8) + tl.load(table + slot * COLUMNS + 9)
+        is_read = tl.load(lengths + row) >= known
         partner = tl.load(table + slot * COLUMNS + 10)
         if partner >= 0:
             partner_row = _find(slots, partner, num_rows)
         # The unconditional row of a pair gets its token from the other; without that one it ends.
         draws = tl.load(table + slot * COLUMNS + 11) == 0
+    tl.store(num_sampled + row, tl.where(is_read, 1, 0))
     if draws:
         params = table + slot * COLUMNS
         frame = (tl.load(lengths + row) - tl.load(params + 8)).to(tl.int32)
-        is_due = frame >= tl.load(params + 9)
+        is_due = is_read
         is_guided = frame < tl.load(params + 6)
         if is_due & is_guided & (partner_row < 0):
             tl.atomic_add(faults, 1)
@@ -145,39 +134,33 @@ def _sample(
             threshold = _real(params + 3)
             stop = tl.load(logits + row * logits_stride + NUM_LOGITS)
             is_due = (frame < tl.load(params + 7)) & (_probability(stop) <= threshold)
-        store_row = (first_store_row + row) % STORE_ROWS
+        origin = tl.load(params + 15)
+        lane = origin // LANE_ROWS * LANE_ROWS
+        store_row = lane + (origin - lane + frame) % LANE_ROWS
         if is_due:
-            other_row = tl.where(is_guided, partner_row, row)
             codes = _draw(
                 logits + row * logits_stride,
-                logits + other_row * logits_stride,
+                logits + tl.where(is_guided, partner_row, row) * logits_stride,
                 is_guided,
                 params,
                 frame,
-                history + slot * HISTORY,
-                frames,
+                frames + lane.to(tl.int64) * HEADS,
+                origin - lane,
                 head_sizes,
                 head_offsets,
                 HEADS,
                 HEADS_BLOCK,
                 WIDTH,
+                LANE_ROWS,
             )
             heads = tl.arange(0, HEADS_BLOCK)
             tl.store(frames + store_row.to(tl.int64) * HEADS + heads, codes.to(tl.uint8), mask=heads < HEADS)
-            tl.store(history + slot * HISTORY + frame, store_row)
         token = tl.where(is_due, FRAME0 + store_row, EOS)
         tl.store(tokens + row, token)
         if partner_row >= 0:
             tl.store(tokens + partner_row, token)
     elif partner_row < 0:
         tl.store(tokens + row, EOS)
-
-    # The program that arrives last moves the cursor: all others have read it. The barrier makes that true for every
-    # warp of a program.
-    tl.debug_barrier()
-    if tl.atomic_add(cursor + 1, 1) == num_rows - 1:
-        tl.store(cursor, (first_store_row + num_rows) % STORE_ROWS)
-        tl.store(cursor + 1, 0)
 
 
 @triton.jit
@@ -187,15 +170,16 @@ def _draw(
     is_guided: tl.tensor,
     params: tl.tensor,
     frame: tl.tensor,
-    history: tl.tensor,
-    frames: tl.tensor,
+    lane: tl.tensor,
+    start: tl.tensor,
     head_sizes: tl.tensor,
     head_offsets: tl.tensor,
     HEADS: tl.constexpr,
     HEADS_BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
+    LANE_ROWS: tl.constexpr,
 ) -> tl.tensor:
-    """One code a head, [HEADS_BLOCK] int32, in the order of sampling.py."""
+    """One code a head, [HEADS_BLOCK] int32, in the order of sampling.py; lane and start: see _seen."""
     heads = tl.arange(0, HEADS_BLOCK)
     sizes = tl.load(head_sizes + heads, mask=heads < HEADS, other=0)
     values = tl.arange(0, WIDTH)
@@ -210,7 +194,7 @@ def _draw(
     penalty = _real(params + 1)
     if penalty != 1.0:
         first = tl.maximum(frame - tl.load(params + 5), 0)
-        seen = _seen(history, first, frame, frames, heads, HEADS)
+        seen = _seen(lane, start, first, frame, heads, HEADS, LANE_ROWS)
         penalised = tl.where(shaped > 0, _divide(shaped, penalty), shaped * penalty)
         shaped = tl.where((seen[:, None] >> values[None, :]) & 1 != 0, penalised, shaped)
     temperature = _real(params)
@@ -272,15 +256,24 @@ def _probability(logit: tl.tensor) -> tl.tensor:
 
 @triton.jit
 def _seen(
-    rows: tl.tensor, first: tl.tensor, end: tl.tensor, frames: tl.tensor, heads: tl.tensor, HEADS: tl.constexpr
+    lane: tl.tensor,
+    start: tl.tensor,
+    first: tl.tensor,
+    end: tl.tensor,
+    heads: tl.tensor,
+    HEADS: tl.constexpr,
+    LANE_ROWS: tl.constexpr,
 ) -> tl.tensor:
-    """Which values each head produced in frames first..end-1 of a slot, bit v for value v: [heads] int64."""
+    """Which values each head produced in frames first..end-1, bit v for value v: [heads] int64.
+
+    lane: the codes of a lane, in which frame 0 is row `start`.
+    """
     seen = tl.zeros(heads.shape, tl.int64)
-    for start in range(first, end, 32):
-        indices = start + tl.arange(0, 32)
-        store_rows = tl.load(rows + indices, mask=indices < end, other=0).to(tl.int64)
+    for block in range(first, end, 32):
+        indices = block + tl.arange(0, 32)
+        rows = (start + indices) % LANE_ROWS
         is_code = (indices < end)[:, None] & (heads < HEADS)[None, :]
-        codes = tl.load(frames + store_rows[:, None] * HEADS + heads[None, :], mask=is_code, other=0)
+        codes = tl.load(lane + rows[:, None] * HEADS + heads[None, :], mask=is_code, other=0)
         bits = tl.where(is_code, tl.full(codes.shape, 1, tl.int64) << codes.to(tl.int64), 0)
         seen |= tl.reduce_or(bits, axis=0)
     return seen

@@ -26,7 +26,8 @@ class SlotParams:
     seed: any integer, taken modulo 2^64. prompt_length: positions before the first frame, those of the voice
     included. known_frames: frames the request comes with; their positions draw nothing. voice_row: its row in
     the voice table, None for no voice. partner: the slot of the other branch of a guided pair, of which one
-    is_unconditional: it draws nothing and gets what the other draws.
+    is_unconditional: it draws nothing and gets what the other draws. origin: the row of the frame store where
+    frame 0 is; the frames go on from there to the end of the slot's lane, and then from its start.
     """
 
     sampling: SamplingParams
@@ -36,6 +37,7 @@ class SlotParams:
     voice_row: int | None = None
     partner: int | None = None
     is_unconditional: bool = False
+    origin: int = 0
 
     def packed(self) -> Tensor:
         """The row of the table, [16] int32 on the CPU."""
@@ -58,7 +60,7 @@ class SlotParams:
             NONE if self.voice_row is None else self.voice_row,
             _signed(self.seed),
             _signed(self.seed >> 32),
-            0,
+            self.origin,
         )
         bits = torch.tensor(reals, dtype=torch.float32).view(torch.int32)
         return torch.cat((bits, torch.tensor(whole, dtype=torch.int32)))

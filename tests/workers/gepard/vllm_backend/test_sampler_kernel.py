@@ -67,41 +67,52 @@ def plain_frame(request: Request, logits: Any, unconditional: Any = None) -> Any
 
 
 class Batch:
-    """A slot table and a sampler, and requests that come with their frames in the store."""
+    """A slot table, a store with a lane for each slot and a sampler, and requests that come with their frames."""
 
-    def __init__(self, device: Any, *, num_slots: int = 8, num_rows: int = 512) -> None:
+    def __init__(self, device: Any, *, num_slots: int = 8, lane_rows: int = 80) -> None:
         self.device = device
+        self.lane_rows = lane_rows
         self.table = SlotTable(num_slots, device)
-        self.sampler = FrameSampler(head_sizes=SIZES, slots=self.table, num_rows=num_rows, frame0=FRAME0, eos=EOS)
+        self.frames = torch.zeros((num_slots * lane_rows, len(SIZES)), dtype=torch.uint8, device=device)
+        self.sampler = FrameSampler(
+            head_sizes=SIZES, slots=self.table, frames=self.frames, lane_rows=lane_rows, frame0=FRAME0, eos=EOS
+        )
 
-    def add(self, slot: int, request: Request, *, store_row: int = 0, **params: Any) -> None:
-        """Take a request whose frames are to be in the store from `store_row` on, around its end."""
-        known = len(request.codes)
-        rows = [(store_row + frame) % len(self.sampler.frames) for frame in range(known)]
-        self.sampler.frames[rows] = request.codes.to(self.device, torch.uint8)
-        self.sampler.set_history(slot, rows)
+    def add(self, slot: int, request: Request, *, start: int = 0, **params: Any) -> None:
+        """Take a request whose frames are to be in its slot's lane from row `start` on, around the end."""
+        known, lane = len(request.codes), slot * self.lane_rows
+        rows = [lane + (start + frame) % self.lane_rows for frame in range(known)]
+        self.frames[rows] = request.codes.to(self.device, torch.uint8)
         self.table.write(
             slot,
             SlotParams(
-                sampling=request.sampling, seed=request.seed, prompt_length=PROMPT, known_frames=known, **params
+                sampling=request.sampling,
+                seed=request.seed,
+                prompt_length=PROMPT,
+                known_frames=known,
+                origin=lane + start,
+                **params,
             ),
         )
 
     def step(self, logits: Any, slots: list[int], num_frames: list[int]) -> list[int]:
         """The tokens of one launch over rows whose requests have so many frames."""
         tokens = torch.full((len(slots),), -7, device=self.device)
+        num_sampled = torch.full((len(slots),), -7, dtype=torch.int32, device=self.device)
         self.sampler(
             logits.to(self.device),
             torch.tensor(slots, dtype=torch.int32, device=self.device),
             torch.tensor(num_frames, dtype=torch.int32, device=self.device) + PROMPT,
             tokens,
+            num_sampled,
         )
+        self.num_sampled = num_sampled.tolist()
         return tokens.tolist()
 
     def codes(self, token: int) -> Any:
         """The frame behind a token, [H] int64."""
         assert token >= FRAME0
-        return self.sampler.frames[token - FRAME0].long().cpu()
+        return self.frames[token - FRAME0].long().cpu()
 
     def assert_drew(self, token: int, expected: Any) -> None:
         if expected is None:
@@ -149,16 +160,16 @@ requests = st.builds(
     stop=st.sampled_from([-30.0, -2.0, -0.004, 0.0, 0.004, 0.01, 2.0, 30.0]),
     grid=st.sampled_from([0.0, 0.5, 1.0, 4.0]),
     dtype=st.sampled_from(["float32", "bfloat16"]),
-    store_row=st.integers(0, 511),
+    start=st.integers(0, 79),
 )
 def test_every_row_draws_the_codes_of_the_plain_sampler(
-    device: Any, batch: list[Request], seed: int, stop: float, grid: float, dtype: str, store_row: int
+    device: Any, batch: list[Request], seed: int, stop: float, grid: float, dtype: str, start: int
 ) -> None:
     logits = random_logits(seed, len(batch), stop=stop, grid=grid).to(getattr(torch, dtype))
     kernel = Batch(device)
     slots = [7 - index for index in range(len(batch))]
     for index, (slot, request) in enumerate(zip(slots, batch, strict=True)):
-        kernel.add(slot, request, store_row=store_row + 100 * index)
+        kernel.add(slot, request, start=(start + 20 * index) % 80)
     tokens = kernel.step(logits, slots, [len(request.codes) for request in batch])
     for token, request, row in zip(tokens, batch, logits, strict=True):
         kernel.assert_drew(token, plain_frame(request, row))
@@ -188,7 +199,7 @@ def test_a_guided_pair_draws_once_and_gets_one_token(
     kernel = Batch(device)
     kernel.add(2, request, partner=5)
     kernel.add(5, request, partner=2, is_unconditional=True)
-    kernel.add(0, Request(), store_row=200)
+    kernel.add(0, Request(), start=70)
     order = [1, 0, 2] if unconditional_first else [0, 2, 1]
     slots, num_frames = [2, 5, 0], [len(request.codes), len(request.codes), 0]
     drawn = kernel.step(logits[order], [slots[row] for row in order], [num_frames[row] for row in order])
@@ -199,16 +210,16 @@ def test_a_guided_pair_draws_once_and_gets_one_token(
     assert kernel.sampler.faults.item() == 0
 
 
-def test_streams_go_on_as_in_the_plain_sampler_while_the_store_wraps(device: Any) -> None:
-    """Windows reach back across the store's end; 4 rows x 9 frames need 36 of its 41."""
+def test_streams_go_on_as_in_the_plain_sampler_while_their_lanes_wrap(device: Any) -> None:
+    """Windows of 8 frames reach back across the end of a lane of 9."""
     batch = [
         Request(SamplingParams(temperature=0.8, repetition_penalty=1.3, repetition_window=8), seed=5),
         Request(SamplingParams(temperature=0.0, repetition_penalty=1.2, repetition_window=3)),
         Request(SamplingParams(temperature=1.0, top_k=4), seed=-1),
     ]
-    kernel = Batch(device, num_rows=41)
+    kernel = Batch(device, lane_rows=9)
     for slot, request in enumerate(batch):
-        kernel.add(slot, request)
+        kernel.add(slot, request, start=slot)
     rows = []
     for step in range(30):
         logits = random_logits(step, 4)
@@ -218,27 +229,29 @@ def test_streams_go_on_as_in_the_plain_sampler_while_the_store_wraps(device: Any
             expected = plain_frame(request, logits[row])
             kernel.assert_drew(tokens[row], expected)
             request.codes = torch.cat((request.codes, expected[None]))
-    assert rows == [(4 * step + row) % 41 for step in range(30) for row in (0, 1, 3)]
+    assert rows == [9 * slot + (slot + step) % 9 for step in range(30) for slot in range(3)]
 
 
 def test_rows_that_are_padding_or_still_prefill_draw_nothing(device: Any) -> None:
     kernel = Batch(device)
     resumed = Request(codes=random_codes(1, 5))
     kernel.add(1, Request())
-    kernel.add(2, resumed, store_row=20)
-    before = kernel.sampler.frames.clone()
+    kernel.add(2, resumed, start=20)
+    before = kernel.frames.clone()
     tokens = kernel.step(random_logits(0, 5), [NONE, 1, 1, 2, 2], [0, -1, -PROMPT, 4, 0])
     assert tokens == [EOS] * 5
-    assert torch.equal(kernel.sampler.frames, before)
+    assert kernel.num_sampled == [0] * 5
+    assert torch.equal(kernel.frames, before)
     (token,) = kernel.step(random_logits(1, 1), [2], [5])
     kernel.assert_drew(token, plain_frame(resumed, random_logits(1, 1)[0]))
+    assert kernel.num_sampled == [1]
 
 
 def test_rows_that_draw_nothing_leave_the_history_alone(device: Any) -> None:
     """A resumed request is fed its frames in several steps, whose rows must not overwrite what it said before."""
     kernel = Batch(device)
     request = Request(SamplingParams(repetition_penalty=1.5, temperature=0.0), codes=random_codes(3, 6))
-    kernel.add(0, request, store_row=100)
+    kernel.add(0, request, start=77)
     for fed in range(6):
         assert kernel.step(random_logits(fed, 1), [0], [fed]) == [EOS]
     logits = random_logits(9, 1)
@@ -260,7 +273,7 @@ def test_extreme_stop_logits_are_judged_as_by_the_plain_sampler(
 ) -> None:
     request = Request(SamplingParams(stop_threshold=threshold), codes=random_codes(0, 1))
     kernel = Batch(device)
-    kernel.add(0, request, store_row=9)
+    kernel.add(0, request, start=9)
     logits = random_logits(0, 1, stop=stop)
     assert (plain_frame(request, logits[0]) is None) == ends
     assert (kernel.step(logits, [0], [1]) == [EOS]) == ends
@@ -282,7 +295,7 @@ def test_bfloat16_stop_probabilities_are_rounded_to_nearest(device: Any) -> None
     """Logits near 0 give 0.5 in bfloat16 up to about 0.008, and from there on more."""
     kernel = Batch(device)
     request = Request(codes=random_codes(0, 1))
-    kernel.add(0, request, store_row=99)
+    kernel.add(0, request, start=79)
     ends = []
     for step in range(24):
         logits = random_logits(step, 1, stop=step * 0.0007).bfloat16()
@@ -315,7 +328,7 @@ def test_a_guided_row_without_its_partner_is_ended_and_counted(device: Any) -> N
 def test_guidance_that_is_over_needs_no_partner(device: Any) -> None:
     request = Request(SamplingParams(cfg_scale=2.0, cfg_frames=2), codes=random_codes(0, 2))
     kernel = Batch(device)
-    kernel.add(0, request, store_row=50, partner=1)
+    kernel.add(0, request, start=50, partner=1)
     logits = random_logits(0, 1)
     (token,) = kernel.step(logits, [0], [2])
     kernel.assert_drew(token, plain_frame(request, logits[0]))
@@ -352,7 +365,14 @@ def test_a_slot_serves_the_next_request_with_its_own_params(device: Any) -> None
 
 def test_a_store_whose_tokens_leave_int32_is_refused(device: Any) -> None:
     with pytest.raises(ValueError, match="int32"):
-        FrameSampler(head_sizes=SIZES, slots=SlotTable(1, device), num_rows=2, frame0=2**31 - 1, eos=0)
+        FrameSampler(
+            head_sizes=SIZES,
+            slots=SlotTable(1, device),
+            frames=torch.zeros((2, 32), dtype=torch.uint8, device=device),
+            lane_rows=2,
+            frame0=2**31 - 1,
+            eos=0,
+        )
 
 
 @pytest.mark.gpu
@@ -360,7 +380,7 @@ def test_on_the_gpu_every_code_of_a_full_batch_is_the_plain_ones(device: Any) ->
     """256 requests of all kinds, in both dtypes, in a CUDA graph as well as outside."""
     assert device.type == "cuda"
     generator = torch.Generator().manual_seed(0)
-    kernel = Batch(device, num_slots=256, num_rows=1 << 16)
+    kernel = Batch(device, num_slots=256)
     batch = []
     for slot in range(256):
         choice = torch.randint(0, 1 << 30, (5,), generator=generator).tolist()
@@ -374,7 +394,7 @@ def test_on_the_gpu_every_code_of_a_full_batch_is_the_plain_ones(device: Any) ->
             seed=choice[4],
             codes=random_codes(slot, choice[0] % 40),
         )
-        kernel.add(slot, request, store_row=4096 + 40 * slot)
+        kernel.add(slot, request, start=slot % 80)
         batch.append(request)
     lengths = [len(request.codes) for request in batch]
     for dtype in (torch.float32, torch.bfloat16):
@@ -388,14 +408,14 @@ def test_on_the_gpu_every_code_of_a_full_batch_is_the_plain_ones(device: Any) ->
             "slots": torch.arange(256, dtype=torch.int32, device=device),
             "lengths": torch.tensor(lengths, device=device) + PROMPT,
             "tokens": torch.zeros(256, dtype=torch.int64, device=device),
+            "num_sampled": torch.zeros(256, dtype=torch.int32, device=device),
         }
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             kernel.sampler(**captured)
+        drawn = kernel.frames[torch.tensor(tokens) - FRAME0].clone()
         for _ in range(3):
+            kernel.frames[torch.tensor(tokens) - FRAME0] = 99
             graph.replay()
-            replayed = captured["tokens"].tolist()
-            assert not set(replayed) & set(tokens)
-            for first, second in zip(tokens, replayed, strict=True):
-                assert torch.equal(kernel.codes(first), kernel.codes(second))
-            tokens = replayed
+            assert captured["tokens"].tolist() == tokens
+            assert torch.equal(kernel.frames[torch.tensor(tokens) - FRAME0], drawn)

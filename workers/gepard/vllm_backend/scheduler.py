@@ -25,17 +25,17 @@ class GepardScheduler(SchedulerInterface):
     ec_connector = None
     pause_state = PauseState.UNPAUSED
 
-    def __init__(self, vllm_config: Any, kv_cache_config: Any, *_: Any, **__: Any) -> None:  # noqa: ANN401  # vLLM's
+    def __init__(self, vllm_config: Any, kv_cache_config: Any, *_: Any, **__: Any) -> None:
         self.num_blocks: int = kv_cache_config.num_blocks
         self.block_size: int = kv_cache_config.kv_cache_groups[0].kv_cache_spec.block_size
         self.planner: Planner
         self.requests: dict[int, GenerationRequest] = {}
 
-    def schedule(self, throttle_prefills: bool = False) -> SchedulerOutput:  # noqa: ARG002  # vLLM's
+    def schedule(self, throttle_prefills: bool = False) -> SchedulerOutput:
         """The next step, empty when nothing can advance."""
         return self._output(self.planner.plan())
 
-    def update_from_output(self, scheduler_output: SchedulerOutput, model_runner_output: Any) -> Any:  # noqa: ANN401, ARG002
+    def update_from_output(self, scheduler_output: SchedulerOutput, model_runner_output: Any) -> Any:
         """What the step gave the streams: a list of FrameStep."""
         return self.planner.tell(model_runner_output.req_ids, model_runner_output.sampled_token_ids)
 
@@ -95,7 +95,7 @@ class GepardScheduler(SchedulerInterface):
 
     # --- What else vLLM asks of a scheduler --------------------------------------------------------------
 
-    def get_grammar_bitmask(self, scheduler_output: SchedulerOutput) -> None:  # noqa: ARG002  # vLLM's
+    def get_grammar_bitmask(self, scheduler_output: SchedulerOutput) -> None:
         """There is no grammar."""
         return
 
@@ -118,30 +118,30 @@ class GepardScheduler(SchedulerInterface):
     def shutdown(self) -> None:
         """Nothing to free."""
 
-    def reset_prefix_cache(self, reset_running_requests: bool = False, reset_connector: bool = False) -> bool:  # noqa: ARG002
+    def reset_prefix_cache(self, reset_running_requests: bool = False, reset_connector: bool = False) -> bool:
         """There is no prefix cache."""
         return True
 
     def reset_encoder_cache(self) -> None:
         """There is no encoder."""
 
-    def add_request(self, request: Any) -> None:  # noqa: ANN401  # vLLM's
+    def add_request(self, request: Any) -> None:
         """See the class."""
         raise NotImplementedError
 
-    def finish_requests(self, request_ids: Any, finished_status: Any) -> Any:  # noqa: ANN401
+    def finish_requests(self, request_ids: Any, finished_status: Any) -> Any:
         """See the class."""
         raise NotImplementedError
 
-    def set_pause_state(self, pause_state: Any) -> None:  # noqa: ANN401
+    def set_pause_state(self, pause_state: Any) -> None:
         """See the class."""
         raise NotImplementedError
 
-    def update_draft_token_ids(self, draft_token_ids: Any) -> None:  # noqa: ANN401
+    def update_draft_token_ids(self, draft_token_ids: Any) -> None:
         """See the class."""
         raise NotImplementedError
 
-    def update_draft_token_ids_in_output(self, draft_token_ids: Any, scheduler_output: Any) -> None:  # noqa: ANN401
+    def update_draft_token_ids_in_output(self, draft_token_ids: Any, scheduler_output: Any) -> None:
         """See the class."""
         raise NotImplementedError
 

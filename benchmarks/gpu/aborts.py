@@ -29,7 +29,7 @@ class _Crowd:
         """Abort some, running and waiting, and fill up with others."""
         while len(self._backend) < self._streams:
             self._alive.append(self._backend.add(self._request()))
-        count = min(self._choice.randint(0, _PER_STEP), self._aborts - self.num_aborted)
+        count = min(self._choice.randint(0, _PER_STEP), self._aborts - self.num_aborted, len(self._alive))
         for _ in range(count):
             # Those that have ended meanwhile are among them: aborting them must do nothing.
             before = len(self._backend)

@@ -18,8 +18,8 @@ import torch
 
 from benchmarks.gpu.aborts import abort_many
 from benchmarks.gpu.floor import CONTEXT, measure_floor
-from benchmarks.gpu.parity import compare
-from benchmarks.gpu.speed import first_frames, measure, profile
+from benchmarks.gpu.parity import STREAMS, compare
+from benchmarks.gpu.speed import beside_guided, first_frames, measure, profile
 from workers.gepard.checkpoint import load_checkpoint
 from workers.gepard.vllm_backend.engine import VllmBackend
 
@@ -30,9 +30,10 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="Measure the vLLM backend of the Gepard model on a GPU.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("parts", nargs="+", choices=["parity", "speed", "floor", "aborts", "profile"])
+    parser.add_argument("parts", nargs="+", choices=["parity", "speed", "guided", "floor", "aborts", "profile"])
     parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16")
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 32, 128, 256, 512])
+    parser.add_argument("--floor-streams", type=int, nargs="+", help="fewer, since each is compiled anew")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--aborts", type=int, default=1000)
     parser.add_argument("--block-positions", type=int, default=32)
@@ -81,15 +82,20 @@ def _run(part: str, backend: VllmBackend, arguments: argparse.Namespace, result:
                     print(json.dumps(result[name][-1]), flush=True)
             others = sorted({0, min(64, most // 2), most // 2})
             result["first_frames"] = [first_frames(backend, background=streams, rounds=20) for streams in others]
+        case "guided":
+            quarter = max(1, most // 4)
+            result["guided"] = beside_guided(backend, plain=quarter, pairs=max(1, quarter // 8), steps=arguments.steps)
         case "floor":
             model = load_checkpoint(arguments.folder, device=backend.frames.device, dtype=arguments.dtype).model
-            result["floor"] = measure_floor(model, arguments.streams, repeats=100)
+            result["floor"] = measure_floor(model, arguments.floor_streams or arguments.streams, repeats=100)
             at_context = f"speed_at_{CONTEXT}_positions"
-            for floor, speed in zip(result["floor"], result.get(at_context, []), strict=False):
-                speed["of_the_floor"] = speed["frames_per_s"] / float(floor["frames_per_s"])
+            floors = {floor["streams"]: float(floor["frames_per_s"]) for floor in result["floor"]}
+            for speed in result.get(at_context, []):
+                if speed["streams"] in floors:
+                    speed["of_the_floor"] = speed["frames_per_s"] / floors[speed["streams"]]
         case "aborts":
             result["aborts"] = abort_many(
-                arguments.folder, backend, arguments.dtype, aborts=arguments.aborts, streams=max(2, most // 2)
+                arguments.folder, backend, arguments.dtype, aborts=arguments.aborts, streams=max(2 * STREAMS, most // 2)
             )
         case "profile":
             tables = [profile(backend, streams, steps=100) for streams in sorted({min(arguments.streams), most // 2})]

@@ -99,6 +99,40 @@ def first_frames(backend: VllmBackend, *, background: int, rounds: int) -> dict[
     }
 
 
+def beside_guided(backend: VllmBackend, *, plain: int, pairs: int, steps: int) -> dict[str, float]:
+    """What `plain` unguided streams pay for `pairs` guided ones beside them, and for as many rows of unguided ones."""
+    alone, rows, guided = (
+        _step_ms(backend, plain=number, pairs=also, steps=steps)
+        for number, also in ((plain, 0), (plain + 2 * pairs, 0), (plain, pairs))
+    )
+    return {
+        "plain": plain,
+        "pairs": pairs,
+        "alone_ms": alone,
+        "beside_unguided_rows_ms": rows,
+        "beside_pairs_ms": guided,
+        "pairs_by_rows": guided / rows,
+    }
+
+
+def _step_ms(backend: VllmBackend, *, plain: int, pairs: int, steps: int) -> float:
+    frames = _WARM_STEPS + steps + 20
+    names = [
+        backend.add(request(backend.config, number, max_frames=frames, cfg_scale=1.0 if number < plain else 2.0))
+        for number in range(plain + pairs)
+    ]
+    for _ in range(_WARM_STEPS):
+        backend.step()
+    began = time.perf_counter()
+    for _ in range(steps):
+        backend.step()
+    elapsed = time.perf_counter() - began
+    for name in names:
+        backend.remove(name)
+    _settle(backend)
+    return 1e3 * elapsed / steps
+
+
 def profile(backend: VllmBackend, streams: int, *, steps: int) -> str:
     """Where the host spends a burst and a step, and the device a step: tables."""
     import torch.profiler  # noqa: PLC0415  # slow to import

@@ -6,6 +6,7 @@ stops costs one row of one step more, whose frame nobody hears.
 """
 
 import hashlib
+import random
 import tempfile
 from collections import deque
 from pathlib import Path
@@ -248,4 +249,9 @@ def _engine_core(folder: Path, **arguments: Any) -> Any:  # noqa: ANN401  # vLLM
     ).create_engine_config()
     if not config.use_v2_model_runner:
         raise EngineError("vLLM did not take its second model runner")
-    return EngineCore(config, Executor.get_class(config), log_stats=False)
+    random_state = random.getstate()
+    try:
+        return EngineCore(config, Executor.get_class(config), log_stats=False)
+    finally:
+        # vLLM seeds the whole process with a constant.
+        random.setstate(random_state)

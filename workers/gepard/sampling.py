@@ -119,7 +119,8 @@ def shape_logits(logits: Tensor, *, seen: Tensor, penalty: Tensor, temperature: 
 def gumbel_noise(seeds: Sequence[int], frames: Sequence[int], num_heads: int, width: int) -> Tensor:
     """Gumbel noise of each row, [N, H, W] float32, a function of (seed, frame, head, value) alone.
 
-    Philox counter (frame, head, value // 4, 0), key the seed; word value % 4 is that value's.
+    Philox counter (frame, head, value // 4, 0), key the seed; word value % 4 is that value's. The logarithms are
+    taken in float64 and rounded once: every device's come to the same float32, whatever its last bit.
     """
     key = torch.tensor([split_seed(seed) for seed in seeds], dtype=torch.int64)
     frame = torch.tensor(frames, dtype=torch.int64)
@@ -133,7 +134,7 @@ def gumbel_noise(seeds: Sequence[int], frames: Sequence[int], num_heads: int, wi
         (key[:, 0, None, None], key[:, 1, None, None]),
     )
     uniform = unit_interval(torch.stack(words, dim=-1).flatten(2)[..., :width])
-    return -torch.log(-torch.log(uniform))
+    return -torch.log(-torch.log(uniform.double())).float()
 
 
 def draw(shaped: Tensor, noise: Tensor, temperature: Tensor) -> Tensor:

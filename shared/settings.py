@@ -164,6 +164,7 @@ class GepardSettings(_Section, frozen=True, kw_only=True):
     checkpoint: str = ""
     codec: str = ""
     starter_clips: str = ""
+    backend: Literal["torch", "vllm"] = "torch"
     device: str = "auto"
     dtype: Literal["bfloat16", "float32"] | None = None
     rope_freq_dtype: Literal["bf16", "fp32"] | None = None

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import tempfile
 import threading
 import time
@@ -10,6 +11,10 @@ from typing import Any
 
 from tests.support.tiny_gepard import CHECKPOINT, CODEC, write_starters
 from workers.engines.gepard import GepardEngine
+
+
+BACKEND = os.environ.get("TEST_BACKEND", "torch")
+"""`vllm` where the suites of the host and the engine shall run over that; see `make test-vllm`."""
 
 
 class ThreadHost:
@@ -25,6 +30,7 @@ class ThreadHost:
             "cache": folder / "cache",
             "starter_clips": clips if clips.exists() else write_starters(clips),
             "own_clips": True,
+            "backend": BACKEND,
             "device": "cpu",
             "num_threads": 1,
             "rows": 4,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -17,15 +18,17 @@ from workers.gepard.backend import Backend
 from workers.gepard.checkpoint import Checkpoint, load_checkpoint
 from workers.gepard.config import Dtype, GepardConfig
 from workers.gepard.generate import FrameGenerator
+from workers.gepard.layout import MAX_FRAME_CAP
 from workers.gepard.torch_backend import TorchBackend
 from workers.nanocodec.archive import read_archive
 from workers.nanocodec.codec import Codec
 from workers.nanocodec.config import LEVELS, NUM_GROUPS, SAMPLE_RATE_HZ, SAMPLES_PER_FRAME
-from workers.nanocodec.decoder import CodecDecoder
 from workers.nanocodec.encoder import CodecEncoder
-from workers.nanocodec.streaming import StreamingDecoder
+from workers.nanocodec.open_codec import open_codec
 
 MODEL = "gepard"
+
+BackendName = Literal["torch", "vllm"]
 
 _TEXT_BUDGET = TextBudget(minimum=60, first=90, target=150, maximum=300)
 """Below 13 tokens, some 55 characters of English, one text in five goes wrong and more the shorter it is.
@@ -37,14 +40,20 @@ _LANGUAGES = ("en", "es", "pt", "nl", "ky")
 _WARM_UP_TEXT = "One sentence to warm up the engine, before anyone waits for it."
 
 _CPU_ROWS, _CUDA_ROWS = 4, 16
-_CPU_CAPACITY, _CUDA_CAPACITY = 8, 64
+_CAPACITY: dict[tuple[BackendName, bool], int] = {
+    ("torch", True): 8,
+    ("torch", False): 64,
+    ("vllm", True): 8,
+    ("vllm", False): 256,
+}
+"""Streams at once by backend and whether the device is a CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostOptions:
     """Where the model is and how it runs; None: chosen by the device.
 
-    starter_clips: a folder of clips. own_clips: whether it is the operator's. cache: a folder of our own.
+    backend: what steps the model, plain PyTorch or vLLM. starter_clips: a folder of clips. own_clips: whether it is the operator's. cache: a folder of our own.
     num_workers: how many share the capacity, which is in streams at once. rows: the fixed batch of a step of the
     plain backend; it is part of what a seed means there. num_threads: of PyTorch, for the whole process.
     step_timeout_s: the longest a step may take before the process counts as hung.
@@ -55,6 +64,7 @@ class HostOptions:
     cache: Path
     starter_clips: Path
     own_clips: bool
+    backend: BackendName = "torch"
     device: str | None = None
     dtype: Dtype | None = None
     rope_freq_dtype: RopeFreqDtype | None = None
@@ -72,7 +82,7 @@ class LoadedModel:
     info: EngineInfo
     device: torch.device
     device_name: str
-    backend_name: str
+    backend_name: BackendName
     backend: Backend
     codec: Codec
     maker: ProfileMaker
@@ -101,19 +111,25 @@ def load_model(options: HostOptions) -> LoadedModel:
         torch.set_num_threads(options.num_threads)
     device = _device(options.device)
     is_cpu = device.type == "cpu"
-    capacity = options.capacity or (_CPU_CAPACITY if is_cpu else _CUDA_CAPACITY)
+    capacity = options.capacity or _CAPACITY[options.backend, is_cpu]
     if capacity < options.num_workers:
         raise SettingsError(f"gepard.workers {options.num_workers}: more than the {capacity} streams they share")
+    # Most CPUs have no bf16 instructions and emulate them, the prefill ten times slower.
+    dtype = options.dtype or ("float32" if is_cpu else None)
+    is_plain = options.backend == "torch"
+    # Before anything else takes memory of the device: vLLM takes its share of what is free.
+    vllm = None if is_plain else _vllm_backend(options, dtype, capacity=capacity)
     checkpoint = load_checkpoint(
         options.checkpoint,
-        device=device,
-        # Most CPUs have no bf16 instructions and emulate them, the prefill ten times slower.
-        dtype=options.dtype or ("float32" if is_cpu else None),
+        # vLLM has its own weights there; of these only the compressor is used.
+        device=device if is_plain else "cpu",
+        dtype=dtype,
         rope_freq_dtype=options.rope_freq_dtype,
     )
     compressor = checkpoint.model.compressor
     if compressor is None:
         raise CheckpointError(f"{options.checkpoint}: without voice cloning the model has no voice at all")
+    compressor.to(device)
     _check_codec(checkpoint.config, options.checkpoint)
     archive = read_archive(options.codec)
     maker = ProfileMaker(
@@ -129,19 +145,35 @@ def load_model(options: HostOptions) -> LoadedModel:
         info=_info(checkpoint, maker, starters, capacity=capacity // options.num_workers),
         device=device,
         device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
-        backend_name="torch",
-        backend=TorchBackend(
-            FrameGenerator(
-                checkpoint.model, rows=options.rows or (_CPU_ROWS if is_cpu else _CUDA_ROWS), max_streams=capacity
-            ),
-            num_channels=len(checkpoint.config.head_sizes),
-            device=device,
-        ),
-        codec=StreamingDecoder(CodecDecoder(archive).to(device), num_slots=capacity),
+        backend_name=options.backend,
+        backend=vllm or _torch_backend(options, checkpoint, device, capacity=capacity),
+        codec=open_codec(archive, capacity, device=device),
         maker=maker,
         starters={name: maker.prefix(profile) for name, profile in profiles.items()},
         head_sizes=tuple(checkpoint.config.head_sizes),
         warm_up_ids=checkpoint.tokenizer.prompt(_WARM_UP_TEXT).ids,
+    )
+
+
+def _torch_backend(
+    options: HostOptions, checkpoint: Checkpoint, device: torch.device, *, capacity: int
+) -> TorchBackend:
+    rows = options.rows or (_CPU_ROWS if device.type == "cpu" else _CUDA_ROWS)
+    generator = FrameGenerator(checkpoint.model, rows=rows, max_streams=capacity)
+    return TorchBackend(generator, num_channels=len(checkpoint.config.head_sizes), device=device)
+
+
+def _vllm_backend(options: HostOptions, dtype: Dtype | None, *, capacity: int) -> Backend:
+    """Raises EngineError where vLLM is absent or of another version."""
+    from workers.gepard.vllm_backend.engine import VllmBackend  # noqa: PLC0415 - an extra of its own
+
+    return VllmBackend(
+        options.checkpoint,
+        max_streams=capacity,
+        # No request asks for more, and room for each stream's longest is set aside.
+        max_frames=MAX_FRAME_CAP,
+        dtype=dtype,
+        rope_freq_dtype=options.rope_freq_dtype,
     )
 
 

@@ -53,8 +53,8 @@ _CAPACITY: dict[tuple[BackendName, bool], int] = {
 class HostOptions:
     """Where the model is and how it runs; None: chosen by the device.
 
-    backend: what steps the model, plain PyTorch or vLLM. starter_clips: a folder of clips. own_clips: whether it is the operator's. cache: a folder of our own.
-    num_workers: how many share the capacity, which is in streams at once. rows: the fixed batch of a step of the
+    backend: what steps the model, plain PyTorch or vLLM. starter_clips: a folder of clips. own_clips: whether it is
+    the operator's. cache: a folder of our own. num_workers: how many share the capacity, which is in streams at once. rows: the fixed batch of a step of the
     plain backend; it is part of what a seed means there. num_threads: of PyTorch, for the whole process.
     step_timeout_s: the longest a step may take before the process counts as hung.
     """

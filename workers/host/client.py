@@ -24,6 +24,10 @@ _RETRY_S = 0.1
 _SILENCE_S = 5.0
 """A host that has said nothing for so long, not even its figures, does not answer."""
 
+_SETTLE_S = 0.25
+"""Other workers of a host hear of its end a moment sooner or later: none of them shall take what this one hands back,
+and lose it again."""
+
 log = get_logger()
 
 
@@ -57,6 +61,7 @@ class HostClient:
         self._keeping: asyncio.Task[None] | None = None
         self._info: EngineInfo | None = None
         self._changed = False
+        self._stopping = False
         self._heard_at = 0.0
         self.figures: HostFigures | None = None
         """The host's last figures; None while it is gone."""
@@ -82,6 +87,7 @@ class HostClient:
 
     async def stop(self) -> None:
         """Disconnect; what still runs ends with EngineLost."""
+        self._stopping = True
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait([self._keeping])
@@ -94,6 +100,7 @@ class HostClient:
         EngineError when the request fails.
         """
         _check_bounds(request)
+        await self._require()
         with self._asking() as (number, results):
             self._send(msgspec.structs.replace(request, number=number))
             is_over = False
@@ -102,7 +109,7 @@ class HostClient:
                     result = await results.get()
                     is_over = isinstance(result, Exception) or (isinstance(result, Spoken) and bool(result.finished))
                     if isinstance(result, Exception):
-                        raise result
+                        raise await self._settled(result)
                     if isinstance(result, Spoken):
                         yield result
             finally:
@@ -114,20 +121,29 @@ class HostClient:
         data = Clip(samples=clip.samples[: int(max_s * clip.rate_hz)], rate_hz=clip.rate_hz).to_bytes()
         if len(data) > MAX_CLIP_BYTES:
             raise EngineError(f"a clip of {len(data)} bytes; at most {MAX_CLIP_BYTES} are taken")
+        await self._require()
         with self._asking() as (number, results):
             self._send(wire.Profile(number, data))
             result = await results.get()
         if isinstance(result, Exception):
-            raise result
+            raise await self._settled(result)
         if not isinstance(result, wire.Profiled):
             raise EngineError("the host answered with sound")
         return SpeakerProfile.from_bytes(result.profile)
 
+    async def _require(self) -> None:
+        if self._transport is None:
+            raise await self._settled(EngineLost("the engine host is gone"))
+
+    async def _settled(self, error: Exception) -> Exception:
+        """The error of a request, when it may be told."""
+        if isinstance(error, EngineLost) and not self._stopping:
+            await asyncio.sleep(_SETTLE_S)
+        return error
+
     @contextlib.contextmanager
     def _asking(self) -> Iterator[tuple[int, asyncio.Queue[_Result]]]:
         """A number for a request, and what comes for it. Bounded: a request has at most 2000 frames."""
-        if self._transport is None:
-            raise EngineLost("the engine host is gone")
         number = next(self._numbers)
         results = self._waiting[number] = asyncio.Queue()
         try:

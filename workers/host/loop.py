@@ -208,12 +208,13 @@ class StepLoop:
     def _leave(self, stream: HostStream) -> None:
         if stream not in self._streams:
             return
-        self._streams.remove(stream)
         self._schedule.remove(stream)
         if stream.name is not None:
             del self._by_name[stream.name]
             self._backend.remove(stream.name)
         self._sound.leave(stream.slot)
+        # Last: whoever counts the streams finds all places of those that are gone free.
+        self._streams.remove(stream)
 
     def _pass(self) -> None:
         self.num_passes += 1

@@ -45,6 +45,8 @@ def require_gepard(settings: Settings) -> Path:
     """The codec's file, when all is there. Raises SettingsError naming all that is missing."""
     packages = missing_packages()
     missing = [*([packages] if packages else []), *missing_weights(settings)]
+    if settings.gepard.backend == "vllm" and find_spec("vllm") is None:
+        missing.append("gepard.backend vllm is not installed: pip install 'gepard-gateway[gepard,vllm]'")
     codec = codec_file(settings.gepard_codec_path())
     if missing or codec is None:
         raise SettingsError(f"worker.engine gepard: {'; '.join(missing)}")

@@ -88,7 +88,8 @@ def _only_device(name: str) -> str | None:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     gpus = visible.split(",") if visible else []
     if not number.isdecimal() or (gpus and int(number) >= len(gpus)):
-        raise SettingsError(f"gepard.device {name}: CUDA_VISIBLE_DEVICES has {len(gpus)} GPUs, counted from cuda:0")
+        there = f"; CUDA_VISIBLE_DEVICES has {len(gpus)}" if gpus else ""
+        raise SettingsError(f"gepard.device {name}: GPUs are numbered from cuda:0{there}")
     os.environ["CUDA_VISIBLE_DEVICES"] = gpus[int(number)] if gpus else number
     return "cuda"
 

@@ -2,12 +2,13 @@
 
 import importlib.util
 import json
+import os
 import shutil
 
 import pytest
 
-from cli.gepard import codec_file
-from cli.worker_process import make_engine
+from cli.gepard import codec_file, num_workers, require_gepard
+from cli.host_process import _only_device
 from shared.errors import SettingsError
 from shared.settings import GepardSettings, Settings, WorkerSettings
 from tests.support import gepard
@@ -23,8 +24,9 @@ def settings_of(tmp_path, **options):
 def test_everything_that_is_missing_is_named_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr("cli.gepard.find_spec", lambda name: None)
     with pytest.raises(SettingsError) as caught:
-        make_engine(settings_of(tmp_path))
+        require_gepard(settings_of(tmp_path, backend="vllm"))
     message = str(caught.value)
+    assert "pip install 'gepard-gateway[gepard,vllm]'" in message
     assert "not installed: torch, tokenizers; pip install 'gepard-gateway[gepard]'" in message
     assert message.count("run `gepard download`") == 2
     assert str(tmp_path) in message
@@ -37,6 +39,39 @@ def test_a_folder_with_one_codec_is_that_codec(tmp_path):
     assert codec_file(tmp_path) == codec_file(tmp_path / "a.nemo") == tmp_path / "a.nemo"
     (tmp_path / "b.nemo").touch()
     assert codec_file(tmp_path) is None
+
+
+def test_a_gpu_has_several_workers_a_cpu_one_and_the_operator_the_last_word(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    assert num_workers(settings_of(tmp_path, device="cpu")) == 1
+    assert num_workers(settings_of(tmp_path, device="cuda:1")) == 4
+    assert num_workers(settings_of(tmp_path, device="cpu", workers=3)) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "visible", "seen", "device"),
+    [
+        ("auto", None, None, None),
+        ("cpu", None, None, "cpu"),
+        ("cuda", "2,3", "2,3", "cuda"),
+        ("cuda:1", None, "1", "cuda"),
+        ("cuda:1", "2,3", "3", "cuda"),
+        ("cuda:0", "GPU-6f1,GPU-7a2", "GPU-6f1", "cuda"),
+    ],
+)
+def test_a_host_sees_only_the_gpu_it_is_to_use(monkeypatch, name, visible, seen, device):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert _only_device(name) == device
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == seen
+
+
+@pytest.mark.parametrize("name", ["cuda:2", "cuda:x", "cuda:-1"])
+def test_a_gpu_that_is_not_there_is_named(monkeypatch, name):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
+    with pytest.raises(SettingsError, match=name):
+        _only_device(name)
 
 
 def _no_config(folder):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,29 @@ async def test_a_part_runs_until_the_supervisor_exits(folder: Path):
         (pid,) = started(folder)
         assert is_running(pid)
     assert not is_running(pid)
+
+
+async def test_parts_started_together_are_told_to_end_together(folder: Path):
+    """Workers drain side by side: each of these waits for the other to be told."""
+    code = (
+        "import os, pathlib, signal, sys, time\n"
+        "def end(*_):\n"
+        "    pathlib.Path('told-' + sys.argv[1]).touch()\n"
+        "    while not all(pathlib.Path('told-' + name).exists() for name in ('a', 'b')):\n"
+        "        time.sleep(0.01)\n"
+        "    pathlib.Path('ended-' + sys.argv[1]).touch()\n"
+        "    sys.exit()\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "pathlib.Path(str(os.getpid())).touch()\n"
+        "time.sleep(600)"
+    )
+    parts = [replace(part(code), name=name) for name in "ab"]
+    parts = [replace(each, command=[*each.command, each.name]) for each in parts]
+    async with Supervisor() as supervisor:
+        supervisor.start(*parts)
+        await supervisor.until_ready()
+    assert there("ended-a")
+    assert there("ended-b")
 
 
 async def test_parts_end_in_reverse_order_of_their_start(folder: Path):

@@ -84,6 +84,9 @@ VARIABLES: dict[str, tuple[str, Any]] = {
     "GEPARD_GEPARD_DTYPE": ("float32", "float32"),
     "GEPARD_GEPARD_ROPE_FREQ_DTYPE": ("fp32", "fp32"),
     "GEPARD_GEPARD_ROWS": ("8", 8),
+    "GEPARD_GEPARD_BACKEND": ("vllm", "vllm"),
+    "GEPARD_GEPARD_WORKERS": ("4", 4),
+    "GEPARD_GEPARD_STEP_TIMEOUT_S": ("20", 20.0),
     "GEPARD_LOG_LEVEL": ("debug", "debug"),
     "GEPARD_LOG_FORMAT": ("json", "json"),
 }

@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 PIP_VERSION := 26.3
 TORCH_VERSION := 2.13.0
 GEPARD_TESTS := tests/workers/gepard tests/workers/nanocodec tests/benchmarks tests/workers/engines/test_gepard*.py \
-    tests/gateway/test_gepard.py tests/cli/test_download.py tests/cli/test_doctor.py tests/cli/test_make_engine.py
+    tests/gateway/test_gepard.py tests/chaos tests/cli/test_download.py tests/cli/test_doctor.py tests/cli/test_make_engine.py
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help

@@ -13,8 +13,8 @@ _SMALL = HifiGanConfig(
     rates=(16, 16, 4),
     in_kernel=7,
     out_kernel=3,
-    residual_kernels=(3, 5, 7),
-    dilations=(1, 4),
+    residual_kernels=(1, 3, 5),
+    dilations=(1, 5),
 )
 
 
@@ -38,7 +38,7 @@ def small_archive(*, seed: int = 0, gain: float = 0.6) -> CodecArchive:
 class LargeTiles:
     """The interpreter's time goes by the number of programs."""
 
-    edge_elements = 1 << 18
+    edge_elements = 1 << 15
 
     def conv(self, frames: int, width: int) -> Tile:
-        return Tile(rows=8192, columns=column_unit(width), depth=depth_unit(width), warps=4, stages=1)
+        return Tile(rows=1024, columns=column_unit(width), depth=depth_unit(width), warps=4, stages=1)

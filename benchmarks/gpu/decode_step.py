@@ -88,6 +88,7 @@ class DecodeStep:
                     origin=stream * _LANE_ROWS,
                 ),
             )
+        slots.apply()
         return FrameSampler(
             head_sizes=self._model.config.head_sizes,
             slots=slots,

@@ -4,13 +4,14 @@ Differences are given in units of the logits' own spread (their standard deviati
 no natural scale.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks.gpu.requests import request
+from benchmarks.gpu.requests import codes, request
 from workers.gepard.checkpoint import load_checkpoint
 from workers.gepard.config import Dtype, GepardConfig
 from workers.gepard.decoding import Decoder
@@ -22,22 +23,35 @@ TOLERANCE: dict[Dtype, float] = {"float32": 2e-2, "bfloat16": 0.25}
 
 STREAMS = 8
 FRAMES = 48
+_SEED = 11
 
 
 def compare(folder: Path, backend: VllmBackend, dtype: Dtype) -> dict[str, float | int | bool]:
     """Teacher-forced logits of STREAMS requests over FRAMES frames, half of them with a voice."""
-    config = backend.config
-    requests = [
+    return difference(forced_logits(backend), plain_logits(folder, backend, dtype), backend.config, dtype)
+
+
+def requests_of(config: GepardConfig) -> list[GenerationRequest]:
+    """STREAMS requests of FRAMES frames, half of them with a voice."""
+    return [
         request(config, number, voice=number if number % 2 else None, temperature=0.0, max_frames=FRAMES)
         for number in range(STREAMS)
     ]
-    forced = forced_codes(config).to(backend.frames.device)
-    ours = forced_logits(backend, requests, forced)
+
+
+@torch.inference_mode()
+def plain_logits(folder: Path, backend: VllmBackend, dtype: Dtype) -> Tensor:
+    """What the plain model says, [STREAMS, FRAMES, sum of head sizes] float32."""
     model = load_checkpoint(folder, device=backend.frames.device, dtype=dtype).model
-    plain = torch.stack([_plain_logits(Decoder(model, STREAMS), item, forced) for item in requests])
-    difference = (ours - plain).abs()
+    forced = codes(backend.config.head_sizes, FRAMES, _SEED).to(model.device)
+    return torch.stack([_plain_logits(Decoder(model, STREAMS), item, forced) for item in requests_of(backend.config)])
+
+
+def difference(ours: Tensor, plain: Tensor, config: GepardConfig, dtype: Dtype) -> dict[str, float | int | bool]:
+    """How far apart they are, and whether the best value of a head is the same wherever it is clearly the best."""
+    distance = (ours - plain).abs()
     spread = plain.std().item()
-    largest = difference.max().item()
+    largest = distance.max().item()
     decided, equal, total = 0, 0, 0
     for ours_head, plain_head in zip(_heads(ours, config), _heads(plain, config), strict=True):
         top = plain_head.topk(2, dim=-1).values
@@ -50,7 +64,7 @@ def compare(folder: Path, backend: VllmBackend, dtype: Dtype) -> dict[str, float
     return {
         "logit_std": spread,
         "max_difference_std": largest / spread,
-        "rms_difference_std": difference.square().mean().sqrt().item() / spread,
+        "rms_difference_std": distance.square().mean().sqrt().item() / spread,
         "tolerance_std": TOLERANCE[dtype],
         "argmax_clear": decided / count,
         "argmax_equal_where_clear": equal / max(1, decided),
@@ -59,34 +73,31 @@ def compare(folder: Path, backend: VllmBackend, dtype: Dtype) -> dict[str, float
     }
 
 
-def forced_codes(config: GepardConfig) -> Tensor:
-    """Codes [FRAMES, C] that every request is made to have said."""
-    generator = torch.Generator().manual_seed(11)
-    columns = [torch.randint(size, (FRAMES,), generator=generator) for size in config.head_sizes]
-    return torch.stack(columns, dim=1)
-
-
-def forced_logits(backend: VllmBackend, requests: list[GenerationRequest], forced: Tensor) -> Tensor:
-    """Logits [requests, FRAMES, sum of head sizes] float32 of the engine, its frames replaced as they come."""
+def forced_logits(backend: VllmBackend, disturb: Callable[[], None] = lambda: None) -> Tensor:
+    """What the engine says of the same frames; `disturb` is called before every step."""
     runner = backend.model_runner
     sampler = runner.sampler
-    recorder = runner.sampler = _Forcing(sampler, backend, forced.to(torch.uint8))
+    names = [backend.add(item) for item in requests_of(backend.config)]
+    forced = codes(backend.config.head_sizes, FRAMES, _SEED).to(backend.frames.device, torch.uint8)
+    recorder = runner.sampler = _Forcing(sampler, backend, forced, {str(name) for name in names})
+    left = set(names)
     try:
-        streams = [backend.add(item) for item in requests]
-        while len(backend):
-            backend.step()
+        while left:
+            disturb()
+            left -= {step.stream for step in backend.step() if step.finished is not None}
     finally:
         runner.sampler = sampler
-    return torch.stack([torch.stack(recorder.logits[str(stream)]) for stream in streams])
+    return torch.stack([torch.stack(recorder.logits[str(name)]) for name in names])
 
 
 class _Forcing:
     """The engine's sampler, whose frames are replaced by the forced ones before the next step reads them."""
 
-    def __init__(self, sampler: Any, backend: VllmBackend, codes: Tensor) -> None:  # noqa: ANN401  # vLLM's protocol
+    def __init__(self, sampler: Any, backend: VllmBackend, forced: Tensor, names: set[str]) -> None:  # noqa: ANN401
         self._sampler = sampler
+        self._names = names
         self._backend = backend
-        self._codes = codes
+        self._forced = forced
         self.logits: dict[str, list[Tensor]] = {}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
@@ -95,14 +106,15 @@ class _Forcing:
     def __call__(self, logits: Tensor, batch: Any, *rest: Any) -> Any:  # noqa: ANN401
         output = self._sampler(logits, batch, *rest)
         for row, name in enumerate(batch.req_ids):
+            if name not in self._names:
+                continue
             kept = self.logits.setdefault(name, [])
             place = output.sampled_token_ids[row] - self._backend.space.first_frame
-            self._backend.frames[place] = self._codes[len(kept)]
+            self._backend.frames[place] = self._forced[len(kept)]
             kept.append(logits[row, :-1].float().clone())
         return output
 
 
-@torch.inference_mode()
 def _plain_logits(decoder: Decoder, item: GenerationRequest, forced: Tensor) -> Tensor:
     branch = decoder.prefill(item.prompt_ids, item.prefix, FRAMES)
     rows = []

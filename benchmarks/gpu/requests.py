@@ -1,5 +1,7 @@
 """Requests for measuring: fixed texts, voices and seeds."""
 
+from functools import cache
+
 import torch
 
 from workers.gepard.config import GepardConfig
@@ -20,16 +22,29 @@ def prefix(config: GepardConfig, number: int) -> torch.Tensor | None:
     """A voice of random vectors about as large as embeddings; None where the model has none."""
     if config.compressor is None:
         return None
-    generator = torch.Generator().manual_seed(number)
-    shape = (config.compressor.num_queries, config.backbone_config.hidden_size)
-    return torch.randn(shape, generator=generator) * 0.02
+    return _vectors(number, config.compressor.num_queries, config.backbone_config.hidden_size)
 
 
-def request(config: GepardConfig, number: int, *, voice: int | None = 0, **sampling: object) -> GenerationRequest:
-    """A request that never stops by itself."""
+@cache
+def _vectors(seed: int, *shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * 0.02
+
+
+@cache
+def codes(config_sizes: tuple[int, ...], frames: int, seed: int) -> torch.Tensor:
+    """Codes [frames, C] that a request comes with, or is made to say."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.stack([torch.randint(size, (frames,), generator=generator) for size in config_sizes], dim=1)
+
+
+def request(
+    config: GepardConfig, number: int, *, voice: int | None = 0, given: int = 0, **sampling: object
+) -> GenerationRequest:
+    """A request that never stops by itself and comes with `given` frames."""
     return GenerationRequest(
         prompt_ids=prompt_ids(text_ids(number), config.special_tokens, config.text_repetition),
         prefix=None if voice is None else prefix(config, voice),
         seed=number,
+        codes=codes(config.head_sizes, given, number % 8) if given else None,
         sampling=SamplingParams(**{"stop_threshold": 1.0, **sampling}),  # type: ignore[arg-type]
     )

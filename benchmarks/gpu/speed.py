@@ -5,34 +5,24 @@ import io
 import pstats
 import statistics
 import time
-from pathlib import Path
 
-from benchmarks.gpu.requests import request
+from benchmarks.gpu.requests import PROMPT_TEXT_IDS, request
 from workers.gepard.generate import StreamId
 from workers.gepard.vllm_backend.engine import VllmBackend
 
 _VOICES = 8
 _WARM_STEPS = 30
+_PROMPT_POSITIONS = 8 + PROMPT_TEXT_IDS + 3
 
 
-def measure(backend: VllmBackend, streams: int, *, steps: int) -> dict[str, float]:
-    """`streams` requests that start together, then `steps` steps of all of them."""
-    frames = _WARM_STEPS + steps + 20
-    began = time.perf_counter()
-    waiting: set[StreamId] = {
-        backend.add(request(backend.config, number, voice=number % _VOICES, max_frames=frames, temperature=0.4))
-        for number in range(streams)
-    }
-    names = list(waiting)
-    added = time.perf_counter()
-    first: list[float] = []
-    while waiting:
-        told = backend.step()
-        now = time.perf_counter() - began
-        for step in told:
-            if step.stream in waiting:
-                waiting.discard(step.stream)
-                first.append(now)
+def measure(backend: VllmBackend, streams: int, *, steps: int, context: int = 0) -> dict[str, float]:
+    """`streams` requests that start together, then `steps` steps of all of them.
+
+    context: positions that are read in the middle of those steps; 0 begins with the first frame, as requests do.
+    """
+    given = max(0, context - _PROMPT_POSITIONS - _WARM_STEPS - steps // 2)
+    burst(backend, streams, given=given, frames=given + 4)  # kernels of these shapes are loaded when first used
+    names, first = burst(backend, streams, given=given, frames=given + _WARM_STEPS + steps + 20, keep=True)
     for _ in range(_WARM_STEPS):
         backend.step()
     times, told_frames = [], 0
@@ -46,18 +36,41 @@ def measure(backend: VllmBackend, streams: int, *, steps: int) -> dict[str, floa
     for name in names:
         backend.remove(name)
     _settle(backend)
-    tenths = statistics.quantiles(times, n=100)
     return {
         "streams": streams,
+        "context": given + _PROMPT_POSITIONS + _WARM_STEPS + steps // 2,
         "frames_per_s": told_frames / elapsed,
         "times_real_time": told_frames / elapsed / backend.config.codec.frame_rate_hz,
         "step_mean_ms": 1e3 * elapsed / steps,
         "step_p50_ms": 1e3 * statistics.median(times),
-        "step_p99_ms": 1e3 * tenths[98],
+        "step_p99_ms": 1e3 * statistics.quantiles(times, n=100)[98],
         "first_frame_p50_ms": 1e3 * statistics.median(first),
         "first_frame_max_ms": 1e3 * max(first),
-        "add_all_ms": 1e3 * (added - began),
     }
+
+
+def burst(
+    backend: VllmBackend, streams: int, *, given: int, frames: int, keep: bool = False
+) -> tuple[list[StreamId], list[float]]:
+    """Requests added at once: their names, and when each had its first frame, s. Removed again unless `keep`."""
+    requests = [
+        request(backend.config, number, voice=number % _VOICES, given=given, max_frames=frames, temperature=0.4)
+        for number in range(streams)
+    ]
+    began = time.perf_counter()
+    names = [backend.add(item) for item in requests]
+    waiting, first = set(names), []
+    while waiting:
+        told = backend.step()
+        now = time.perf_counter() - began
+        came = waiting & {step.stream for step in told}
+        first += [now] * len(came)
+        waiting -= came
+    if not keep:
+        for name in names:
+            backend.remove(name)
+        _settle(backend)
+    return names, first
 
 
 def first_frames(backend: VllmBackend, *, background: int, rounds: int) -> dict[str, float]:
@@ -86,34 +99,68 @@ def first_frames(backend: VllmBackend, *, background: int, rounds: int) -> dict[
     }
 
 
-def profile(backend: VllmBackend, streams: int, *, steps: int, folder: Path) -> None:
-    """Where the host and the device spend a step: tables into `folder`."""
-    import torch.profiler  # noqa: PLC0415  # slow to import
+def beside_guided(backend: VllmBackend, *, plain: int, pairs: int, steps: int) -> dict[str, float]:
+    """What `plain` unguided streams pay for `pairs` guided ones beside them, and for as many rows of unguided ones."""
+    alone, rows, guided = (
+        _step_ms(backend, plain=number, pairs=also, steps=steps)
+        for number, also in ((plain, 0), (plain + 2 * pairs, 0), (plain, pairs))
+    )
+    return {
+        "plain": plain,
+        "pairs": pairs,
+        "alone_ms": alone,
+        "beside_unguided_rows_ms": rows,
+        "beside_pairs_ms": guided,
+        "pairs_by_rows": guided / rows,
+    }
 
+
+def _step_ms(backend: VllmBackend, *, plain: int, pairs: int, steps: int) -> float:
+    frames = _WARM_STEPS + steps + 20
     names = [
-        backend.add(request(backend.config, number, voice=number % _VOICES, max_frames=2 * steps + 80))
-        for number in range(streams)
+        backend.add(request(backend.config, number, max_frames=frames, cfg_scale=1.0 if number < plain else 2.0))
+        for number in range(plain + pairs)
     ]
     for _ in range(_WARM_STEPS):
         backend.step()
-    host = cProfile.Profile()
-    host.enable()
+    began = time.perf_counter()
     for _ in range(steps):
         backend.step()
-    host.disable()
+    elapsed = time.perf_counter() - began
+    for name in names:
+        backend.remove(name)
+    _settle(backend)
+    return 1e3 * elapsed / steps
+
+
+def profile(backend: VllmBackend, streams: int, *, steps: int) -> str:
+    """Where the host spends a burst and a step, and the device a step: tables."""
+    import torch.profiler  # noqa: PLC0415  # slow to import
+
+    burst_profile, step_profile = cProfile.Profile(), cProfile.Profile()
+    burst_profile.enable()
+    names, _ = burst(backend, streams, given=0, frames=steps + 100, keep=True)
+    burst_profile.disable()
+    for _ in range(_WARM_STEPS):
+        backend.step()
+    step_profile.enable()
+    for _ in range(steps):
+        backend.step()
+    step_profile.disable()
     text = io.StringIO()
-    pstats.Stats(host, stream=text).sort_stats("tottime").print_stats(45)
-    (folder / f"host_{streams}.txt").write_text(text.getvalue())
+    for title, host in (("burst", burst_profile), (f"{steps} steps", step_profile)):
+        text.write(f"== {streams} streams, {title}\n")
+        pstats.Stats(host, stream=text).sort_stats("tottime").print_stats(45)
     activities = [torch.profiler.ProfilerActivity.CUDA, torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities) as trace:
         for _ in range(20):
             backend.step()
         torch.cuda.synchronize()
-    table = trace.key_averages().table(sort_by="self_cuda_time_total", row_limit=60, max_name_column_width=90)
-    (folder / f"device_{streams}.txt").write_text(table)
+    text.write(trace.key_averages().table(sort_by="self_cuda_time_total", row_limit=50, max_name_column_width=90))
     for name in names:
         backend.remove(name)
     _settle(backend)
+    return text.getvalue()
 
 
 def _settle(backend: VllmBackend) -> None:

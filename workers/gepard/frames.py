@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from workers.gepard.config import GepardConfig
 
-LAYER_NORM_EPS = 1e-5
+_LAYER_NORM_EPS = 1e-5
 
 
 class FrameEmbedding(nn.Module):
@@ -35,7 +35,7 @@ class FrameEmbedding(nn.Module):
     def forward(self, codes: Tensor) -> Tensor:
         """Codes [N, C] int64 within the channels' sizes to input embeddings [N, hidden]."""
         y = self.proj(self.table(codes + self.offsets).flatten(-2))
-        return functional.layer_norm(y, y.shape[-1:], eps=LAYER_NORM_EPS) * self.scale
+        return functional.layer_norm(y, y.shape[-1:], eps=_LAYER_NORM_EPS) * self.scale
 
     def set_offsets(self, device: torch.device) -> None:
         """Compute the first row of each channel in the table. Call once before `forward`."""

@@ -1,8 +1,11 @@
-"""The Gepard model inside a vLLM engine.
+"""The Gepard model inside a vLLM engine: continuous batching for the same codes as the plain PyTorch model.
 
-    slots               what the kernels know of each running request
-    sampler_kernel      logits -> frames, one launch
-    embedding_kernel    ids -> input embeddings
+    token_space, voices, planner     who runs when and where its frames are; plain Python
+    slots, sampler_kernel            what a request's row draws, in one Triton launch; no vLLM
+    derived, weights, model          the network on vLLM's paged attention
+    state, sampler, scheduler        what vLLM's runner and core call
+    engine                           VllmBackend, a workers.gepard.backend.Backend
+    plugin, compat                   registration; the two vLLM releases
 
-The kernels are Triton and import no vLLM. Import from the modules: this package stays empty.
+Import from the modules: this package stays empty, and most of it loads without vLLM.
 """

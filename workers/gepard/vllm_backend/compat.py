@@ -63,7 +63,11 @@ def _offer_triton_interpreter() -> None:
 
     vLLM asks for triton-cpu, a build that no package index has; of it, it needs only that it be there.
     """
-    from triton.backends import backends  # noqa: PLC0415  # absent where the backend is not installed
+    import triton.language as tl  # noqa: PLC0415  # absent where the backend is not installed
+    from triton.backends import backends  # noqa: PLC0415
+    from triton.runtime.interpreter import InterpretedFunction  # noqa: PLC0415
 
+    if not isinstance(tl.sum, InterpretedFunction):
+        raise EngineError("Triton was imported without its interpreter: set TRITON_INTERPRET=1 before")
     # Triton's own list of drivers must stay as it is: it would compile for what is registered there.
     backends["cpu"] = SimpleNamespace(driver=SimpleNamespace(is_active=lambda: True))

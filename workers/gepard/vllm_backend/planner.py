@@ -1,4 +1,4 @@
-"""Who runs when: admission and the rows of each step. Plain Python, no torch and no vLLM.
+"""Who runs when: admission and the rows of each step. Decisions only; the device and vLLM are elsewhere.
 
 A stream is admitted when everything it will ever need is free: its rows of the batch, its lane of the frame
 store, its voice row and the cache blocks of its whole length, which the frame limit bounds. So none is ever
@@ -7,13 +7,13 @@ again. A guided stream has two rows, which are in the same steps from their firs
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
-from workers.gepard.generate import FinishReason, StreamId
+from workers.gepard.backend import FrameStep
+from workers.gepard.generate import StreamId
 from workers.gepard.vllm_backend.token_space import STOP, TokenSpace
 from workers.gepard.vllm_backend.voices import VoiceRows
 
@@ -81,14 +81,6 @@ class Plan:
     finished: set[str]
 
 
-class Told(NamedTuple):
-    """What a step gave a stream: the store's row of its next frame, its end, or both."""
-
-    stream: StreamId
-    row: int | None
-    finished: FinishReason | None
-
-
 class Planner:
     """Bounds: `rows` of a batch, `blocks` of `block_size` positions, `budget` ids read in one step."""
 
@@ -96,6 +88,7 @@ class Planner:
         self.space = space
         self.budget = budget
         self._block_size = block_size
+        self._first_frame = space.first_frame
         self._free_blocks = list(blocks)
         self.num_blocks = len(self._free_blocks)
         self._free_rows = self.max_rows = rows
@@ -114,7 +107,7 @@ class Planner:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing is held by anyone: rows, lanes, blocks, voices."""
+        """Whether no stream holds anything: rows, lanes, blocks, voices."""
         return (
             self._free_rows == self.max_rows
             and len(self._free_lanes) == self.space.lanes
@@ -143,9 +136,8 @@ class Planner:
         for branch in stream.branches:
             self._free(branch)
         self._free_lanes.append(stream.lane)
-        # A step in flight may write one frame more.
-        used = stream.num_told + 2
-        self._lane_starts[stream.lane] = (stream.frame_start + used) % self.space.lane_rows
+        # A step in flight may write one frame more: before the lane's next stream does, which may have its row.
+        self._lane_starts[stream.lane] = (stream.frame_start + stream.num_told) % self.space.lane_rows
         if stream.voice_key is not None:
             self._voices.release(stream.voice_key)
 
@@ -156,20 +148,28 @@ class Planner:
             return self._new_plan(new)
         return self._decoding.next_plan(self._taken_finished())
 
-    def tell(self, name: str, token: int) -> Told | None:
-        """Take what a row sampled; None if nobody waits for it. A stream whose end is told has been removed."""
-        stream = self._owners.get(name)
-        if stream is None:
-            return None
-        if token == STOP:
-            self.remove(stream.stream)
-            return Told(stream.stream, None, "stop")
-        row = self.space.row(stream.lane, stream.frame_start, stream.num_told)
-        stream.num_told += 1
-        if stream.num_told < stream.limit:
-            return Told(stream.stream, row, None)
-        self.remove(stream.stream)
-        return Told(stream.stream, row, "limit")
+    def tell(self, names: Sequence[str], sampled: Sequence[Sequence[int]]) -> list[FrameStep]:
+        """Take what the rows of a step sampled: one id each, or none. Streams whose end is told are removed.
+
+        Rows that nobody waits for are passed over: unconditional ones, and those of streams that are gone.
+        """
+        steps = []
+        find, first_frame = self._owners.get, self._first_frame
+        for name, tokens in zip(names, sampled, strict=True):
+            stream = find(name)
+            if stream is None or not tokens:
+                continue
+            token = tokens[0]
+            if token == STOP:
+                self.remove(stream.stream)
+                steps.append(FrameStep(stream.stream, None, "stop"))
+                continue
+            stream.num_told += 1
+            is_last = stream.num_told >= stream.limit
+            if is_last:
+                self.remove(stream.stream)
+            steps.append(FrameStep(stream.stream, token - first_frame, "limit" if is_last else None))
+        return steps
 
     # --- Admission ---------------------------------------------------------------------------------------
 
@@ -245,7 +245,7 @@ class Planner:
         if not reading:
             self._changed = False
             self._decoding = _Decoding(decoding)
-            return self._decoding.next_plan(self._taken_finished()) if decoding else _nothing()
+            return self._decoding.next_plan(self._taken_finished()) if decoding else self._nothing()
         return self._mixed_plan(decoding, reading, new)
 
     def _mixed_plan(self, decoding: list[Branch], reading: list[tuple[Branch, int]], new: list[Stream]) -> Plan:
@@ -267,6 +267,10 @@ class Planner:
             if not branch.num_unread:
                 branch.samples -= 1
         return plan
+
+    def _nothing(self) -> Plan:
+        """No row can advance, but some may be gone."""
+        return Plan(tokens={}, num_tokens=0, new=[], continuing=[], num_computed=[], finished=self._taken_finished())
 
     def _end_guidance(self) -> None:
         for stream in self._running.values():
@@ -327,7 +331,3 @@ def _chunks(stream: Stream, room: int) -> list[tuple[Branch, int]]:
         if taken:
             chunks.append((branch, taken))
     return chunks
-
-
-def _nothing() -> Plan:
-    return Plan(tokens={}, num_tokens=0, new=[], continuing=[], num_computed=[], finished=set())

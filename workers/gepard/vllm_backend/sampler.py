@@ -16,7 +16,7 @@ class GepardSampler:
     Buffers are taken in turn: what a step sampled is copied to the host while the next one samples.
     """
 
-    def __init__(self, req_states: Any, sampler: FrameSampler, max_rows: int, device: torch.device) -> None:  # noqa: ANN401
+    def __init__(self, req_states: Any, sampler: FrameSampler, max_rows: int, device: torch.device) -> None:
         self.req_states = req_states
         # vLLM counts sampled ids for its penalties, in a table as wide as the vocabulary, unless there is none.
         self.penalties_state = SimpleNamespace(output_bin_counts=None)
@@ -32,17 +32,17 @@ class GepardSampler:
         self._none_rejected = torch.zeros(max_rows, dtype=torch.int32, device=device)
         self._turn = 0
 
-    def add_request(self, *_: Any) -> None:  # noqa: ANN401  # (index, prompt length, parameters) or without length
+    def add_request(self, *_: Any) -> None:
         """Nothing: the model state has written the slot."""
 
     def apply_staged_writes(self) -> None:
         """Nothing is staged."""
 
-    def get_logprobs_dims(self, *_: Any) -> tuple[None, None]:  # noqa: ANN401
+    def get_logprobs_dims(self, *_: Any) -> tuple[None, None]:
         """No log-probabilities."""
         return None, None
 
-    def __call__(self, logits: Tensor, input_batch: Any, *_: Any) -> SamplerOutput:  # noqa: ANN401  # vLLM's
+    def __call__(self, logits: Tensor, input_batch: Any, *_: Any) -> SamplerOutput:
         """Draw a frame, or the end, for every row of the batch."""
         rows = logits.shape[0]
         self._turn = (self._turn + 1) % _NUM_BUFFERS

@@ -134,7 +134,7 @@ def _sample(
             threshold = _real(params + 3)
             stop = tl.load(logits + row * logits_stride + NUM_LOGITS)
             is_due = (frame < tl.load(params + 7)) & (_probability(stop) <= threshold)
-        origin = tl.load(params + 15)
+        origin = tl.load(params + 14)
         lane = origin // LANE_ROWS * LANE_ROWS
         store_row = lane + (origin - lane + frame) % LANE_ROWS
         if is_due:
@@ -206,7 +206,7 @@ def _draw(
         above = tl.sum((shaped[:, None, :] > shaped[:, :, None]).to(tl.int32), axis=2)
         shaped = tl.where(above < top_k, shaped, -float("inf"))
     if temperature > 0:
-        shaped += _gumbel(_word(params + 13), _word(params + 14), frame, heads[:, None], values[None, :])
+        shaped += _gumbel(_word(params + 12), _word(params + 13), frame, heads[:, None], values[None, :])
     # Where logits are not numbers, padding may have won.
     return tl.minimum(tl.argmax(shaped, axis=1), tl.maximum(sizes - 1, 0))
 

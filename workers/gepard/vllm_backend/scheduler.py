@@ -1,5 +1,6 @@
 """The planner as vLLM's engine core calls it (`scheduler_cls`)."""
 
+from copy import copy
 from typing import Any
 
 import torch
@@ -8,7 +9,7 @@ from vllm.v1.core.sched.interface import PauseState, SchedulerInterface
 from vllm.v1.core.sched.output import CachedRequestData, NewRequestData, SchedulerOutput
 
 from workers.gepard.generate import GenerationRequest
-from workers.gepard.vllm_backend.planner import Branch, Plan, Planner, Stream, Told
+from workers.gepard.vllm_backend.planner import Branch, Plan, Planner, Stream
 from workers.gepard.vllm_backend.slots import SlotParams
 from workers.gepard.vllm_backend.state import SETUP, RowSetup
 
@@ -24,26 +25,19 @@ class GepardScheduler(SchedulerInterface):
     ec_connector = None
     pause_state = PauseState.UNPAUSED
 
-    def __init__(self, vllm_config: Any, kv_cache_config: Any, *_: Any, **__: Any) -> None:  # noqa: ANN401  # vLLM's
+    def __init__(self, vllm_config: Any, kv_cache_config: Any, *_: Any, **__: Any) -> None:
         self.num_blocks: int = kv_cache_config.num_blocks
         self.block_size: int = kv_cache_config.kv_cache_groups[0].kv_cache_spec.block_size
         self.planner: Planner
         self.requests: dict[int, GenerationRequest] = {}
 
-    def schedule(self, throttle_prefills: bool = False) -> SchedulerOutput:  # noqa: ARG002  # vLLM's
+    def schedule(self, throttle_prefills: bool = False) -> SchedulerOutput:
         """The next step, empty when nothing can advance."""
         return self._output(self.planner.plan())
 
-    def update_from_output(self, scheduler_output: SchedulerOutput, model_runner_output: Any) -> Any:  # noqa: ANN401, ARG002
-        """What the step gave the streams: a list of planner.Told."""
-        told: list[Told] = []
-        tell = self.planner.tell
-        for name, tokens in zip(model_runner_output.req_ids, model_runner_output.sampled_token_ids, strict=True):
-            if tokens:
-                found = tell(name, tokens[0])
-                if found is not None:
-                    told.append(found)
-        return told
+    def update_from_output(self, scheduler_output: SchedulerOutput, model_runner_output: Any) -> Any:
+        """What the step gave the streams: a list of FrameStep."""
+        return self.planner.tell(model_runner_output.req_ids, model_runner_output.sampled_token_ids)
 
     def _output(self, plan: Plan) -> SchedulerOutput:
         output = SchedulerOutput.make_empty()
@@ -101,7 +95,7 @@ class GepardScheduler(SchedulerInterface):
 
     # --- What else vLLM asks of a scheduler --------------------------------------------------------------
 
-    def get_grammar_bitmask(self, scheduler_output: SchedulerOutput) -> None:  # noqa: ARG002  # vLLM's
+    def get_grammar_bitmask(self, scheduler_output: SchedulerOutput) -> None:
         """There is no grammar."""
         return
 
@@ -124,36 +118,40 @@ class GepardScheduler(SchedulerInterface):
     def shutdown(self) -> None:
         """Nothing to free."""
 
-    def reset_prefix_cache(self, reset_running_requests: bool = False, reset_connector: bool = False) -> bool:  # noqa: ARG002
+    def reset_prefix_cache(self, reset_running_requests: bool = False, reset_connector: bool = False) -> bool:
         """There is no prefix cache."""
         return True
 
     def reset_encoder_cache(self) -> None:
         """There is no encoder."""
 
-    def add_request(self, request: Any) -> None:  # noqa: ANN401  # vLLM's
+    def add_request(self, request: Any) -> None:
         """See the class."""
         raise NotImplementedError
 
-    def finish_requests(self, request_ids: Any, finished_status: Any) -> Any:  # noqa: ANN401
+    def finish_requests(self, request_ids: Any, finished_status: Any) -> Any:
         """See the class."""
         raise NotImplementedError
 
-    def set_pause_state(self, pause_state: Any) -> None:  # noqa: ANN401
+    def set_pause_state(self, pause_state: Any) -> None:
         """See the class."""
         raise NotImplementedError
 
-    def update_draft_token_ids(self, draft_token_ids: Any) -> None:  # noqa: ANN401
+    def update_draft_token_ids(self, draft_token_ids: Any) -> None:
         """See the class."""
         raise NotImplementedError
 
-    def update_draft_token_ids_in_output(self, draft_token_ids: Any, scheduler_output: Any) -> None:  # noqa: ANN401
+    def update_draft_token_ids_in_output(self, draft_token_ids: Any, scheduler_output: Any) -> None:
         """See the class."""
         raise NotImplementedError
+
+
+_NO_PARAMS = VllmSamplingParams(max_tokens=1)
+"""What vLLM's runner reads of them does not matter here; a copy is ten times cheaper than a new one."""
 
 
 def _new_request(branch: Branch, setup: RowSetup) -> NewRequestData:
-    params = VllmSamplingParams(max_tokens=max(1, branch.samples))
+    params = copy(_NO_PARAMS)
     params.extra_args = {SETUP: setup}
     return NewRequestData(
         req_id=branch.name,

@@ -1,4 +1,4 @@
-"""What the model runner keeps of each request for this model: slots for the sampler, voices and frames it comes with."""
+"""What the model runner keeps of each request: its slot for the sampler, and the voice and frames it brings."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,13 +35,13 @@ class RowSetup:
 class GepardModelState(DefaultModelState):
     """Implements vLLM's ModelState."""
 
-    def __init__(self, *args: Any) -> None:  # noqa: ANN401  # vLLM's own arguments, which differ by release
+    def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.slots = SlotTable(self.max_num_reqs, self.device)
         self._embedding = self.model.embedding
         self._rows: dict[str, tuple[int, SlotParams]] = {}
 
-    def custom_sampler(self, sampler: Any) -> tuple[Any, None]:  # noqa: ANN401  # a vLLM class
+    def custom_sampler(self, sampler: Any) -> tuple[Any, None]:
         """Ours instead of `sampler`; there is no speculation."""
         space = EngineShape.of(self.model_config.hf_config).space
         self.frame_sampler = FrameSampler(
@@ -54,7 +54,7 @@ class GepardModelState(DefaultModelState):
         )
         return GepardSampler(sampler.req_states, self.frame_sampler, self.max_num_reqs, self.device), None
 
-    def add_request(self, req_index: int, new_req_data: Any) -> None:  # noqa: ANN401  # a vLLM class
+    def add_request(self, req_index: int, new_req_data: Any) -> None:
         """Write the slot, and what its row brings."""
         setup = _setup_of(new_req_data)
         params = setup.params
@@ -70,6 +70,10 @@ class GepardModelState(DefaultModelState):
             rows, codes = setup.codes
             self._embedding.store[torch.tensor(rows, device=self.device)] = codes.to(self.device, torch.uint8)
 
+    def apply_staged_writes(self) -> None:
+        """All slots of a step in one copy."""
+        self.slots.apply()
+
     def remove_request(self, req_id: str) -> None:
         """Forget the row."""
         self._rows.pop(req_id, None)
@@ -84,7 +88,7 @@ class GepardModelState(DefaultModelState):
         self.slots.write(slot, params)
 
 
-def _setup_of(new_req_data: Any) -> RowSetup:  # noqa: ANN401  # a vLLM class
+def _setup_of(new_req_data: Any) -> RowSetup:
     """The row's setup; vLLM's own warm-up requests have none, and any will do for them."""
     extra = new_req_data.sampling_params.extra_args or {}
     found: RowSetup | None = extra.get(SETUP)

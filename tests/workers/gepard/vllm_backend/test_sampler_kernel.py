@@ -94,6 +94,7 @@ class Batch:
                 **params,
             ),
         )
+        self.table.apply()
 
     def step(self, logits: Any, slots: list[int], num_frames: list[int]) -> list[int]:
         """The tokens of one launch over rows whose requests have so many frames."""
@@ -287,7 +288,7 @@ def test_thresholds_beside_a_float32_are_compared_exactly(bits: int) -> None:
     for threshold in (probability - 1e-12, probability, probability + 1e-12):
         request = Request(SamplingParams(stop_threshold=threshold), codes=random_codes(0, 1))
         packed = SlotParams(sampling=request.sampling, seed=0, prompt_length=0).packed()
-        as_float32 = packed[3:4].view(torch.float32).double().item()
+        as_float32 = float(packed[3:4].view("float32")[0])
         assert (probability > threshold) == (probability > as_float32)
 
 

@@ -107,7 +107,6 @@ class VllmBackend:
                 kv_cache_memory_bytes=_CPU_CACHE_BYTES if is_cpu else None,
             )
         self._scheduler = self._core.scheduler
-        self.executor = self._core.model_executor
         self._planner = self._scheduler.planner = Planner(
             space,
             rows=max_streams,
@@ -116,7 +115,7 @@ class VllmBackend:
             block_size=self._scheduler.block_size,
             budget=budget,
         )
-        self.model_runner = self.executor.driver_worker.worker.model_runner
+        self.model_runner = self._core.model_executor.driver_worker.worker.model_runner
         self.frames: Tensor = self.model_runner.model.embedding.store
         self._in_flight: deque[tuple[Any, Any]] = deque()
         self._ended: list[FrameStep] = []
@@ -149,15 +148,14 @@ class VllmBackend:
         self._planner.remove(stream)
         self._ended = [step for step in self._ended if step.stream != stream]
 
-    @torch.inference_mode()
     def step(self) -> list[FrameStep]:
         """Queue a step for all streams and tell what the one before gave; empty for the first of a stream."""
         ended, self._ended = self._ended, []
         was_launched = self._launch()
         if not self._in_flight or (was_launched and len(self._in_flight) == 1):
             return ended
-        output, future = self._in_flight.popleft()
-        steps: list[FrameStep] = self._scheduler.update_from_output(output, future.result())
+        output, sampled = self._in_flight.popleft()
+        steps: list[FrameStep] = self._scheduler.update_from_output(output, sampled.get_output())
         return ended + steps if ended else steps
 
     def close(self) -> None:
@@ -172,13 +170,17 @@ class VllmBackend:
         return self._planner.is_clean and not self.model_runner.model_state.num_rows
 
     def _launch(self) -> bool:
+        """Queue the next step on the device; False when no row can advance.
+
+        The runner is called as vLLM's worker calls it, without what the worker adds for several processes.
+        """
         output = self._scheduler.schedule()
         if not output.total_num_scheduled_tokens:
             if output.finished_req_ids:
-                self.executor.execute_model(output)  # only to hear of them
+                self.model_runner.execute_model(output)  # only to hear of them
             return False
-        self.executor.execute_model(output, non_block=True)
-        self._in_flight.append((output, self.executor.sample_tokens(None, non_block=True)))
+        self.model_runner.execute_model(output)
+        self._in_flight.append((output, self.model_runner.sample_tokens(None)))
         return True
 
     def _stream(self, request: GenerationRequest) -> Stream:

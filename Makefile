@@ -14,7 +14,7 @@ TORCH_VERSION := 2.13.0
 # in its interpreter.
 TRITON_VERSION := 3.7.1
 GEPARD_TESTS := tests/workers/gepard tests/workers/nanocodec tests/benchmarks tests/workers/engines/test_gepard*.py \
-    tests/gateway/test_gepard.py tests/cli/test_download.py tests/cli/test_doctor.py tests/cli/test_make_engine.py
+    tests/gateway/test_gepard.py tests/chaos tests/cli/test_download.py tests/cli/test_doctor.py tests/cli/test_make_engine.py
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help

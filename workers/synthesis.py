@@ -30,6 +30,7 @@ from workers.totals import TotalsCounter
 # Seconds of audio per event: the first small for an early first sound, the later ones larger for less work.
 _FIRST_EVENT_S = 0.1
 _LARGEST_EVENT_S = 1.0
+_LONGEST_PIECE = 1.5
 
 _PREFETCH_CHUNKS = 4
 # A gateway that cannot be told of a failure hears of it when Redis answers again, for so long.
@@ -53,18 +54,20 @@ def segment_seed(seed: int, index: int) -> int:
 
 
 class EventRamp:
-    """Cuts PCM into the pieces that become events, each twice as long as the one before, up to 1 s."""
+    """Cuts PCM into the pieces that become events, each twice as long as the one before, up to some 1 s."""
 
     def __init__(self, rate_hz: int) -> None:
         self._size = max(1, round(_FIRST_EVENT_S * rate_hz))
         self._largest = round(_LARGEST_EVENT_S * rate_hz)
 
     def cut(self, samples: Samples) -> Iterator[Samples]:
-        """Pieces of `samples` [n], in order."""
+        """Pieces of `samples` [n], in order. No short rest: it would cost as much as a whole event."""
         start = 0
         while start < len(samples):
-            yield samples[start : start + self._size]
-            start += self._size
+            left = len(samples) - start
+            size = left if left < _LONGEST_PIECE * self._size else self._size
+            yield samples[start : start + size]
+            start += size
             self._size = min(2 * self._size, self._largest)
 
 

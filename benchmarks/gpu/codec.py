@@ -183,6 +183,7 @@ def work(plan: Plan, launch: str, size: tuple[int, int]) -> tuple[float, float]:
 def exactness(archive: CodecArchive, precision: Precision) -> dict[str, float]:
     """SNR of each of 256 streams against float32 at once: batches of changing streams, changing frames a step."""
     decoder = FusedStreamingDecoder(archive, _EXACT_STREAMS, device=torch.device("cuda"), precision=precision)
+    decoder.warm_up()
     store = random_store(_EXACT_STREAMS * _EXACT_FRAMES)
     slots = [decoder.join() for _ in range(_EXACT_STREAMS)]
     chooser = torch.Generator().manual_seed(0)

@@ -6,14 +6,14 @@ the plain model has as several products is one here, and the layers are compiled
 for the formulas.
 """
 
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from workers.gepard.backbone import rotate
+from workers.gepard.backbone import DecoderLayer, rotate
 from workers.gepard.model import GepardModel
 from workers.gepard.sampling import SamplingParams
 from workers.gepard.vllm_backend.sampler_kernel import FrameSampler
@@ -55,7 +55,7 @@ class DecodeStep:
         backbone = model.backbone.config
         device, dtype = model.device, model.backbone.embed_tokens.weight.dtype
         self._model = model
-        self._layers = [_joined(layer) for layer in model.backbone.layers]
+        self._layers = [_joined(cast("DecoderLayer", layer)) for layer in model.backbone.layers]
         shape = (len(self._layers), 2, streams, backbone.num_key_value_heads, context, backbone.head_dim)
         self.cache = torch.zeros(shape, dtype=dtype, device=device).normal_()
         self.frames = torch.zeros(
@@ -69,7 +69,7 @@ class DecodeStep:
         self._num_sampled = torch.zeros(streams, dtype=torch.int32, device=device)
         angles = ((context - 1) * model.backbone.inv_freq).repeat(2)
         self._cos, self._sin = angles.cos().to(dtype), angles.sin().to(dtype)
-        self._attend = _fused if attention == "fused" else _products
+        self._attend = ATTENTIONS[attention]
         self._eps = backbone.rms_norm_eps
         self._parts = (self._embed, self._layer, self._score)
         if compiled:
@@ -145,7 +145,7 @@ class DecodeStep:
         return (wide * (1.0 + weight.float())).to(x.dtype)
 
 
-def _joined(layer: torch.nn.Module) -> _Layer:
+def _joined(layer: DecoderLayer) -> _Layer:
     attention, mlp = layer.self_attn, layer.mlp
     return _Layer(
         input_norm=layer.input_layernorm.weight,
@@ -166,6 +166,10 @@ def _fused(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 def _products(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     scores = (query @ keys.transpose(-1, -2)) * query.shape[-1] ** -0.5
     return scores.softmax(-1, dtype=torch.float32).to(query.dtype) @ values
+
+
+ATTENTIONS: Mapping[Attention, Callable[[Tensor, Tensor, Tensor], Tensor]] = {"fused": _fused, "products": _products}
+"""Queries [streams, kv heads, group, D], keys and values [streams, kv heads, context, D] to the queries' shape."""
 
 
 def captured(run: Callable[[], None], device: torch.device) -> Callable[[], None]:

@@ -15,11 +15,11 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import get_args
 
 import torch
+from torch import Tensor
 
-from benchmarks.gpu.decode_step import Attention, DecodeStep, captured
+from benchmarks.gpu.decode_step import ATTENTIONS, Attention, DecodeStep, captured
 from benchmarks.random_checkpoint import FULL_SIZE, write_checkpoint
 from workers.gepard.checkpoint import load_checkpoint
 from workers.gepard.model import GepardModel
@@ -46,25 +46,41 @@ def measure_floor(
     device = model.device
     rows: list[dict[str, float | str]] = []
     for number in streams:
-        times = {}
-        for attention in get_args(Attention):
-            torch.compiler.reset()
-            step = DecodeStep(model, number, context=context, compiled=device.type == "cuda", attention=attention)
-            times[attention] = _median_ms(captured(step.run, device), repeats, device)
-        attention = min(times, key=lambda name: times[name])
+        torch.compiler.reset()
+        attention = _faster_attention(model, number, context, repeats)
+        step = DecodeStep(model, number, context=context, compiled=device.type == "cuda", attention=attention)
+        step_ms = _median_ms(captured(step.run, device), repeats, device)
         rows.append(
             {
                 "streams": number,
                 "context": context,
-                "step_p50_ms": times[attention],
+                "step_p50_ms": step_ms,
                 "attention": attention,
-                "frames_per_s": number / times[attention] * 1e3,
-                "times_real_time": number / times[attention] * 1e3 / model.config.codec.frame_rate_hz,
+                "frames_per_s": number / step_ms * 1e3,
+                "times_real_time": number / step_ms * 1e3 / model.config.codec.frame_rate_hz,
                 "sampler_us": _per_launch_us(step.sample, launches, repeats, device),
                 "sampler_torch_us": _per_launch_us(_torch_sampler(step, model), launches, repeats, device),
             }
         )
     return rows
+
+
+def _faster_attention(model: GepardModel, streams: int, context: int, repeats: int) -> Attention:
+    """The kind that is faster for one layer of such a batch."""
+    backbone, like = model.backbone.config, model.backbone.embed_tokens.weight
+    kv_heads, head_dim = backbone.num_key_value_heads, backbone.head_dim
+    query = like.new_ones((streams, kv_heads, backbone.num_attention_heads // kv_heads, head_dim))
+    keys = like.new_ones((streams, kv_heads, context, head_dim))
+    times: dict[Attention, float] = {}
+    for name, attend in ATTENTIONS.items():
+        function = torch.compile(attend, dynamic=False) if like.device.type == "cuda" else attend
+
+        @torch.inference_mode()
+        def run(function: Callable[[Tensor, Tensor, Tensor], Tensor] = function) -> None:
+            function(query, keys, keys)
+
+        times[name] = _median_ms(captured(run, like.device), repeats, like.device)
+    return min(times, key=lambda name: times[name])
 
 
 def _torch_sampler(step: DecodeStep, model: GepardModel) -> Callable[[], None]:

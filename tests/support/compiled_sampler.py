@@ -49,4 +49,4 @@ def ptx(logits: str) -> str:
 
 
 if __name__ == "__main__":
-    print(ptx(sys.argv[1]))
+    sys.stdout.write(ptx(sys.argv[1]))

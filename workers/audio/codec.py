@@ -34,6 +34,7 @@ class CodecEncoder:
     """
 
     def __init__(self, settings: CodecSettings, sample_rate_hz: int) -> None:
+        self._block_samples = settings.block_samples
         self._blocks = BlockBuffer(settings.block_samples)
         self._integer_samples = settings.integer_samples
         self._sample_rate_hz = sample_rate_hz
@@ -54,21 +55,18 @@ class CodecEncoder:
         )
         if settings.bit_rate is not None:
             self._stream.bit_rate = settings.bit_rate
-        self._stream.codec_context.time_base = Fraction(1, sample_rate_hz)
+        self._time_base = Fraction(1, sample_rate_hz)
+        self._stream.codec_context.time_base = self._time_base
         self._stream.codec_context.flags |= Flags.bitexact
         self._container.start_encoding()
 
     def encode(self, samples: Samples) -> list[bytes]:
         packets = self._sink.take()
-        for block in self._blocks.push(samples):
-            packets += self._encode_block(block)
-        return packets
+        return packets + self._encode_all(self._blocks.take(samples))
 
     def close(self) -> list[bytes]:
         packets = self._sink.take()
-        rest = self._blocks.drain()
-        if len(rest):
-            packets += self._encode_block(rest)
+        packets += self._encode_all(self._blocks.drain())
         packets += self._mux(None)
         # The last Ogg page or WebM Cluster, with the exact length, is written here.
         self._container.close()
@@ -79,16 +77,20 @@ class CodecEncoder:
         # its memory (megabytes for flac) until the garbage collector happens to run.
         self._container.close()
 
-    def _encode_block(self, block: Samples) -> list[bytes]:
-        if self._integer_samples:
-            frame = av.AudioFrame.from_ndarray(to_int16(block)[None], format="s16", layout="mono")
-        else:
-            frame = av.AudioFrame.from_ndarray(clean(block)[None], format="fltp", layout="mono")
-        frame.sample_rate = self._sample_rate_hz
-        frame.time_base = Fraction(1, self._sample_rate_hz)
-        frame.pts = self._num_samples
-        self._num_samples += len(block)
-        return self._mux(frame)
+    def _encode_all(self, samples: Samples) -> list[bytes]:
+        """The packets of whole blocks, the last of which may be short."""
+        packets: list[bytes] = []
+        # Converted in one go: block by block it costs as much as the cheaper codecs.
+        data, kind = (to_int16(samples), "s16") if self._integer_samples else (clean(samples), "fltp")
+        for start in range(0, len(data), self._block_samples):
+            block = data[start : start + self._block_samples]
+            frame = av.AudioFrame.from_ndarray(block[None], format=kind, layout="mono")
+            frame.sample_rate = self._sample_rate_hz
+            frame.time_base = self._time_base
+            frame.pts = self._num_samples
+            self._num_samples += len(block)
+            packets += self._mux(frame)
+        return packets
 
     def _mux(self, frame: av.AudioFrame | None) -> list[bytes]:
         packets: list[bytes] = []

@@ -21,12 +21,19 @@ class RawEncoder:
     def __init__(
         self, block_samples: int, pack: Callable[[NDArray[np.int16]], bytes] = pack_pcm, *, header: bytes = b""
     ) -> None:
+        self._block_samples = block_samples
         self._blocks = BlockBuffer(block_samples)
         self._pack = pack
         self._pending_header = [header] if header else []
 
     def encode(self, samples: Samples) -> list[bytes]:
-        return [*self._take_header(), *(self._pack(to_int16(block)) for block in self._blocks.push(samples))]
+        whole = self._blocks.take(samples)
+        if not len(whole):
+            return self._take_header()
+        # Packed in one go: a block alone costs more than its 20 ms are worth.
+        data = self._pack(to_int16(whole))
+        size = len(data) * self._block_samples // len(whole)
+        return [*self._take_header(), *(data[start : start + size] for start in range(0, len(data), size))]
 
     def close(self) -> list[bytes]:
         rest = self._blocks.drain()

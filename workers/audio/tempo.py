@@ -35,6 +35,8 @@ class Tempo:
 
     def __init__(self, sample_rate_hz: int, speed: float) -> None:
         self._speed = speed
+        if speed == 1.0:
+            return
         self._hop = sample_rate_hz // _HOPS_PER_S
         self._window = np.hanning(2 * self._hop + 1)[:-1].astype(np.float32)
         self._seek = sample_rate_hz // _SEEKS_PER_S

@@ -1,5 +1,7 @@
 """Reply streams: order, gaps, bounds, life."""
 
+import time
+
 import pytest
 
 from shared.broker import keys
@@ -72,12 +74,16 @@ async def test_a_missing_audio_event_is_an_error(writer, reader):
         await reader.read(100)
 
 
-async def test_the_first_event_gives_the_key_a_life_and_every_later_one_renews_it(redis, job, writer):
+async def test_the_first_event_gives_the_key_a_life_and_later_ones_renew_it(redis, job, writer, monkeypatch):
     key = keys.reply(job.id, job.attempt)
     await writer.begin(STARTED)
     assert 25 <= await redis.ttl(key) <= 30
     await redis.expire(key, 5)
     await writer.write(audio(0))
+    assert await redis.ttl(key) <= 5, "renewed although a quarter of its life has not passed"
+    now = time.monotonic()
+    monkeypatch.setattr("shared.broker.events.time.monotonic", lambda: now + 8)
+    await writer.write(audio(1))
     assert 25 <= await redis.ttl(key) <= 30
 
 

@@ -4,17 +4,18 @@ A step of the interpreter takes seconds, so the codec here is small and the stre
 """
 
 import functools
+from contextlib import nullcontext
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs PyTorch: make test-gepard")
 pytest.importorskip("triton", reason="needs Triton: make test-gepard")
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from triton import knobs
 
-from tests.support.fused_codec import LargeTiles, small_archive
+from tests.support.fused_codec import LargeTiles, quick_interpreter, small_archive
 from workers.nanocodec.archive import read_archive
 from workers.nanocodec.codec import Codec
 from workers.nanocodec.decoder import CodecDecoder
@@ -25,6 +26,12 @@ from workers.nanocodec.slots import NoFreeSlot
 # The order of a sum differs from the plain decoder's; the largest of these samples are about 0.07.
 _TOLERANCE = 1e-6
 _DEVICE = torch.device("cpu" if knobs.runtime.interpret else "cuda")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick_interpreter():
+    with quick_interpreter() if knobs.runtime.interpret else nullcontext():
+        yield
 
 
 def _codes(num_frames, seed):
@@ -55,13 +62,13 @@ def _difference(a, b):
 
 def test_any_streams_in_any_order_and_any_number_of_frames_equal_each_alone():
     """Three of four slots: one entry more works for the idle slot. Five frames are done as four and one."""
-    lengths = [7, 3, 6]
+    lengths = [6, 3, 3]
     streams = [_codes(length, seed) for seed, length in enumerate(lengths)]
     fused = _fused(4)
     slots = [fused.join() for _ in streams]
     samples = [[] for _ in streams]
     done = [0] * len(streams)
-    for order, num_frames in [((2, 0, 1), 1), ((0,), 1), ((1, 2), 2), ((0,), 5), ((2,), 3)]:
+    for order, num_frames in [((2, 0, 1), 1), ((1, 2), 2), ((0,), 5)]:
         codes = torch.stack([streams[i][:, done[i] : done[i] + num_frames] for i in order])
         for i, row in zip(order, fused.step(codes, [slots[i] for i in order]), strict=True):
             samples[i].append(row.cpu())
@@ -71,9 +78,8 @@ def test_any_streams_in_any_order_and_any_number_of_frames_equal_each_alone():
         assert _difference(torch.cat(parts), _plain().decode(codes)) < _TOLERANCE
 
 
-@settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.sampled_from([1, 2, 3]), min_size=2, max_size=3))
-@example([2, 1, 1])
+@settings(max_examples=2, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.sampled_from([1, 2]), min_size=2, max_size=3))
 def test_frames_in_any_pattern_equal_all_at_once(chunks):
     codes = _codes(sum(chunks), seed=11)
     fused = _fused(1)
@@ -81,13 +87,13 @@ def test_frames_in_any_pattern_equal_all_at_once(chunks):
 
 
 def test_what_neighbours_do_leaves_a_stream_bit_for_bit_equal():
-    codes = _codes(3, seed=1).T.to(torch.uint8)
+    codes = _codes(2, seed=1).T.to(torch.uint8)
 
     def run(neighbour):
         fused = _fused(3)
         slots = [fused.join() for _ in range(3)]
         out = []
-        for frame in range(3):
+        for frame in range(2):
             store = torch.stack([neighbour(fused, slots, frame), codes[frame]]).to(_DEVICE)
             out.append(fused.decode_rows(store, [[0], [1], [0]], slots)[1].clone())
         return torch.cat(out)
@@ -97,9 +103,7 @@ def test_what_neighbours_do_leaves_a_stream_bit_for_bit_equal():
 
     def coming_and_going(fused, slots, frame):
         fused.leave(slots[0])
-        slots[0] = fused.join() if frame != 1 else fused.idle_slot
-        if slots[0] == fused.idle_slot:
-            slots[0] = fused.join()
+        slots[0] = fused.join()
         return _codes(1, seed=frame)[:, 0].to(torch.uint8)
 
     assert torch.equal(run(garbage), run(coming_and_going))
@@ -109,12 +113,12 @@ def test_a_reused_slot_equals_a_fresh_one_bit_for_bit():
     codes = _codes(2, seed=4)
     fused = _fused(1)
     slot = fused.join()
-    expected = _run(fused, slot, codes, [1, 1])
+    expected = _run(fused, slot, codes, [2])
     garbage = torch.full((1, 32), 255, dtype=torch.uint8, device=_DEVICE)
     fused.decode_rows(garbage, [[0]], [slot])
     fused.leave(slot)
     assert fused.join() == slot
-    assert torch.equal(_run(fused, slot, codes, [1, 1]), expected)
+    assert torch.equal(_run(fused, slot, codes, [2]), expected)
 
 
 def test_half_precision_is_near_and_nothing_is_clamped():

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs PyTorch: make test-gepard")
+pytest.importorskip("triton", reason="needs Triton: make test-gepard")
 
 from tests.support.fused_codec import small_archive
 from workers.nanocodec.config import HifiGanConfig

@@ -28,6 +28,7 @@ class GepardScheduler(SchedulerInterface):
     def __init__(self, vllm_config: Any, kv_cache_config: Any, *_: Any, **__: Any) -> None:
         self.num_blocks: int = kv_cache_config.num_blocks
         self.block_size: int = kv_cache_config.kv_cache_groups[0].kv_cache_spec.block_size
+        self._no_blocks: list[None] = []
         self.planner: Planner
         self.requests: dict[int, GenerationRequest] = {}
 
@@ -42,13 +43,14 @@ class GepardScheduler(SchedulerInterface):
     def _output(self, plan: Plan) -> SchedulerOutput:
         output = SchedulerOutput.make_empty()
         output.scheduled_new_reqs = [data for stream in plan.new for data in self._new_requests(stream)]
-        count = len(plan.continuing)
+        if len(self._no_blocks) != len(plan.continuing):
+            self._no_blocks = [None] * len(plan.continuing)
         output.scheduled_cached_reqs = CachedRequestData(
             req_ids=plan.continuing,
             resumed_req_ids=set(),
             new_token_ids=[],
             all_token_ids={},
-            new_block_ids=[None] * count,
+            new_block_ids=self._no_blocks,
             num_computed_tokens=plan.num_computed,
             num_output_tokens=plan.num_computed,
         )

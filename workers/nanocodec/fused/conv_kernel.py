@@ -11,7 +11,7 @@ from workers.nanocodec.fused import table as t
 from workers.nanocodec.fused.store_kernel import clamped, count_clamped, half_snake, largest, store_end
 
 
-@triton.jit(do_not_specialize=["num_rows", "log_rows"])
+@triton.jit(do_not_specialize=["num_rows", "log_rows", "ends"])
 def conv_kernel(  # noqa: PLR0915  a launch is one function
     arena: tl.tensor,
     matrices: tl.tensor,
@@ -21,11 +21,11 @@ def conv_kernel(  # noqa: PLR0915  a launch is one function
     clamps: tl.tensor,
     num_rows: int,
     log_rows: int,
+    ends: int,
     WIDTH: tl.constexpr,
     HALF: tl.constexpr,
     COLUMNS: tl.constexpr,
     DEPTH: tl.constexpr,
-    ENDS: tl.constexpr,
     STATE_SIZE: tl.constexpr,
     RESIDUALS: tl.constexpr,
     JOINED: tl.constexpr,
@@ -117,4 +117,4 @@ def conv_kernel(  # noqa: PLR0915  a launch is one function
     tl.store(arena + (output + places), result, mask=is_kept)
     end = tl.multiple_of(tl.load(row + t.END), 16)
     reach = tl.load(row + t.REACH)
-    store_end(arena, result, is_kept, rows, last_row, columns, end, reach, log_rows, ENDS, STATE_SIZE, WIDTH)
+    store_end(arena, result, is_kept, rows, last_row, columns, end, reach, log_rows, ends, STATE_SIZE, WIDTH)

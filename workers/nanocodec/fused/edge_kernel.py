@@ -14,7 +14,7 @@ _HALF_2 = tl.constexpr(LEVELS[2] // 2)
 _HALF_3 = tl.constexpr(LEVELS[3] // 2)
 
 
-@triton.jit(do_not_specialize=["num_rows", "log_rows", "batch"])
+@triton.jit(do_not_specialize=["num_rows", "log_rows", "batch", "ends"])
 def pre_kernel(
     arena: tl.tensor,
     matrices: tl.tensor,
@@ -26,11 +26,11 @@ def pre_kernel(
     num_rows: int,
     log_rows: int,
     batch: int,
+    ends: int,
     WIDTH: tl.constexpr,
     HALF: tl.constexpr,
     COLUMNS: tl.constexpr,
     TAPS: tl.constexpr,
-    ENDS: tl.constexpr,
     STATE_SIZE: tl.constexpr,
     LIMIT: tl.constexpr,
     FAST_SINE: tl.constexpr,
@@ -73,7 +73,7 @@ def pre_kernel(
             is_mine = is_row[:, None] & (tl.program_id(0) == 0)
             end = tl.load(table + t.CODES_END)
             reach = tl.load(table + t.CODES_REACH)
-            store_end(arena, values, is_mine, rows, last_row, codes, end, reach, log_rows, ENDS, STATE_SIZE, CODES)
+            store_end(arena, values, is_mine, rows, last_row, codes, end, reach, log_rows, ends, STATE_SIZE, CODES)
 
     alpha = tl.load(vectors + tl.load(table + t.ALPHA) + columns)
     inverse = tl.load(vectors + tl.load(table + t.INVERSE) + columns)
@@ -83,10 +83,10 @@ def pre_kernel(
     output = tl.load(table + t.OUTPUT)
     tl.store(arena + (output + rows * WIDTH)[:, None] + columns[None, :], result, mask=is_kept)
     end = tl.load(table + t.END)
-    store_end(arena, result, is_kept, rows, last_row, columns, end, 1, log_rows, ENDS, STATE_SIZE, WIDTH)
+    store_end(arena, result, is_kept, rows, last_row, columns, end, 1, log_rows, ends, STATE_SIZE, WIDTH)
 
 
-@triton.jit(do_not_specialize=["num_rows", "log_rows"])
+@triton.jit(do_not_specialize=["num_rows", "log_rows", "ends"])
 def upsample_kernel(
     arena: tl.tensor,
     vectors: tl.tensor,
@@ -95,12 +95,12 @@ def upsample_kernel(
     clamps: tl.tensor,
     num_rows: int,
     log_rows: int,
+    ends: int,
     IN_WIDTH: tl.constexpr,
     WIDTH: tl.constexpr,
     HALF: tl.constexpr,
     COLUMNS: tl.constexpr,
     LOG_RATE: tl.constexpr,
-    ENDS: tl.constexpr,
     STATE_SIZE: tl.constexpr,
     BRANCHES: tl.constexpr,
     LIMIT: tl.constexpr,
@@ -158,7 +158,7 @@ def upsample_kernel(
         tl.store(arena + (output + places), result, mask=is_kept)
         end = tl.multiple_of(tl.load(row + t.END), 16)
         reach = tl.load(row + t.REACH)
-        store_end(arena, result, is_kept, out_rows, last_out_row, columns, end, reach, out_log, ENDS, STATE_SIZE, WIDTH)
+        store_end(arena, result, is_kept, out_rows, last_out_row, columns, end, reach, out_log, ends, STATE_SIZE, WIDTH)
 
 
 @triton.jit(do_not_specialize=["num_rows", "log_rows"])

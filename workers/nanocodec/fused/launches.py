@@ -73,9 +73,9 @@ class StepLaunches:
         self._weights = weights
         self._memory = memory
         self._tiles = tiles
+        self._ends = arena.ends // WIDTH_UNIT
         self._slots = memory.control[CONTROL_HEADER:]
         self._constants = {
-            "ENDS": arena.ends,
             "STATE_SIZE": plan.state_size,
             "LIMIT": torch.finfo(memory.arena.dtype).max,
             "FAST_SINE": is_native and memory.arena.dtype != torch.float32,
@@ -219,6 +219,7 @@ class StepLaunches:
                 num_rows,
                 log_frames,
                 batch,
+                self._ends,
             ),
             {
                 **self._constants,
@@ -250,6 +251,7 @@ class StepLaunches:
                 memory.clamps,
                 num_rows,
                 log_rows,
+                self._ends,
             ),
             {
                 **self._constants,
@@ -287,6 +289,7 @@ class StepLaunches:
                 memory.clamps,
                 num_rows,
                 log_rows,
+                self._ends,
             ),
             {
                 **self._constants,
@@ -341,13 +344,11 @@ class StepLaunches:
             "state",
             state_kernel,
             (batch, num_short + -(-(plan.state_size - start) // _STATE_BLOCK)),
-            (self._memory.arena, self._shorts, self._slots, num_short, start, log_frames),
+            (self._memory.arena, self._shorts, self._slots, num_short, start // WIDTH_UNIT, log_frames, self._ends),
             {
-                "ENDS": self._arena.ends,
                 "STATE_SIZE": plan.state_size,
                 "BLOCK": _STATE_BLOCK,
                 "ROWS": STATE_ROWS,
-                "UNIT": WIDTH_UNIT,
             },
         )
 

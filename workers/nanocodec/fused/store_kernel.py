@@ -1,11 +1,15 @@
 """How a value leaves a kernel: activated, within the range of its type, at its place and at the reader's past."""
 
+from typing import Final
+
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
+from workers.nanocodec.fused.plan import WIDTH_UNIT
 from workers.nanocodec.layers import LEAKY_SLOPE
 
+UNIT: Final = tl.constexpr(WIDTH_UNIT)
 _LEAKY_SLOPE = tl.constexpr(LEAKY_SLOPE)
 
 
@@ -71,17 +75,18 @@ def store_end(
     end: tl.tensor,
     reach: tl.tensor,
     log_rows: int,
-    ENDS: tl.constexpr,
+    ends: int,
     STATE_SIZE: tl.constexpr,
     WIDTH: tl.constexpr,
 ) -> None:
     """Put the last `reach` rows of each entry where the state kernel finds them.
 
-    rows: numbered through all entries, 1 << log_rows each; end: offset of the past in a row of ends.
+    rows: numbered through all entries, 1 << log_rows each; end: offset of the past in a row of ends. `ends` counts in
+    units, so that the compiler knows its divisor.
     """
     first = (1 << log_rows) - reach
     # Tiles and entries have a power of two of rows, so no row of a tile is nearer to its entry's end than the last.
     if (last_row & ((1 << log_rows) - 1)) >= first:
         place = (rows & ((1 << log_rows) - 1)) - first
-        offsets = ENDS + (rows >> log_rows) * STATE_SIZE + end + place * WIDTH
+        offsets = ends * UNIT + (rows >> log_rows) * STATE_SIZE + end + place * WIDTH
         tl.store(arena + (offsets[:, None] + columns[None, :]), x, mask=is_kept & (place >= 0)[:, None])

@@ -84,6 +84,15 @@ class MeasuredTiles:
         return tiles[min((known for known in tiles if known >= width), default=max(tiles))]
 
 
+class SmallTiles:
+    """For float32, which has no matrix units: large tiles would not fit into registers. Not tuned."""
+
+    edge_elements = 1024
+
+    def conv(self, frames: int, width: int) -> Tile:  # noqa: ARG002
+        return Tile(64, 32, 32, 4, 3)
+
+
 def column_unit(width: int) -> int:
     """Weights and parameters are padded to a multiple of this many columns: the widest tile, a power of two."""
     return min(128, 1 << (width - 1).bit_length())

@@ -183,7 +183,6 @@ def test_requests_of_vllms_own_warm_up_are_taken(backend: Any) -> None:
     # Not before the backend has set vLLM up.
     from vllm.v1.worker.gpu.warmup import warmup_kernels  # noqa: PLC0415
 
-    worker = backend.model_runner
-    executor = backend.executor
-    warmup_kernels(worker, executor.driver_worker.worker.execute_model, lambda _: executor.sample_tokens(None))
-    assert worker.model_state.num_rows == 0
+    runner = backend.model_runner
+    warmup_kernels(runner, runner.execute_model, lambda _: runner.sample_tokens(None))
+    assert runner.model_state.num_rows == 0

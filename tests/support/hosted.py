@@ -12,7 +12,6 @@ from typing import Any
 from tests.support.tiny_gepard import CHECKPOINT, CODEC, write_starters
 from workers.engines.gepard import GepardEngine
 
-
 BACKEND = os.environ.get("TEST_BACKEND", "torch")
 """`vllm` where the suites of the host and the engine shall run over that; see `make test-vllm`."""
 

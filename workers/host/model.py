@@ -54,9 +54,9 @@ class HostOptions:
     """Where the model is and how it runs; None: chosen by the device.
 
     backend: what steps the model, plain PyTorch or vLLM. starter_clips: a folder of clips. own_clips: whether it is
-    the operator's. cache: a folder of our own. num_workers: how many share the capacity, which is in streams at once. rows: the fixed batch of a step of the
-    plain backend; it is part of what a seed means there. num_threads: of PyTorch, for the whole process.
-    step_timeout_s: the longest a step may take before the process counts as hung.
+    the operator's. cache: a folder of our own. num_workers: how many share the capacity, which is in streams at once.
+    rows: the fixed batch of a step of the plain backend; it is part of what a seed means there. num_threads: of
+    PyTorch, for the whole process.
     """
 
     checkpoint: Path
@@ -72,7 +72,6 @@ class HostOptions:
     capacity: int | None = None
     num_workers: int = 1
     num_threads: int | None = None
-    step_timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +81,7 @@ class LoadedModel:
     info: EngineInfo
     device: torch.device
     device_name: str
-    backend_name: BackendName
+    backend_name: str
     backend: Backend
     codec: Codec
     maker: ProfileMaker

@@ -88,8 +88,8 @@ class _Buffer:
     def __init__(self, max_frames: int) -> None:
         self.pcm = torch.empty(max_frames * SAMPLES_PER_FRAME, dtype=torch.int16, pin_memory=True)
         self.codes = torch.empty(max_frames * CODES_PER_FRAME, dtype=torch.uint8, pin_memory=True)
-        self.began = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        self.ended = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        self.began = torch.cuda.Event(enable_timing=True)
+        self.ended = torch.cuda.Event(enable_timing=True)
 
 
 class _OnCuda:
@@ -97,7 +97,7 @@ class _OnCuda:
         self.codec_ms = 0.0
         self._codec = codec
         self._device = device
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._stream = torch.cuda.Stream(device)
         self._free: queue.SimpleQueue[_Buffer] = queue.SimpleQueue()
         for _ in range(_NUM_BUFFERS):
             self._free.put(_Buffer(max_frames))

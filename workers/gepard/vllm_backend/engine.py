@@ -18,7 +18,7 @@ from torch import Tensor
 from shared.errors import EngineError
 from workers.gepard.backbone import RopeFreqDtype
 from workers.gepard.backend import FrameStep
-from workers.gepard.checkpoint import WEIGHTS_FILE, check_tensors
+from workers.gepard.checkpoint import TORCH_DTYPES, WEIGHTS_FILE, check_tensors
 from workers.gepard.config import Dtype, read_config
 from workers.gepard.frames import check_codes
 from workers.gepard.generate import MAX_PROMPT_IDS, GenerationRequest, StreamId
@@ -78,6 +78,7 @@ class VllmBackend:
             check_tensors(file, self.config)
         dtype = dtype or self.config.dtype
         self.max_streams = max_streams
+        self._dtype = TORCH_DTYPES[dtype]
         self._max_frames = max_frames
         self._max_prompt_ids = max_prompt_ids
         compressor = self.config.compressor
@@ -90,20 +91,21 @@ class VllmBackend:
         )
         shape = EngineShape(space=space, rope_freq_dtype=rope_freq_dtype or ("bf16" if dtype == "bfloat16" else "fp32"))
         max_length = space.voice_length + max_prompt_ids + max_frames + _SPARE_POSITIONS
-        self._folder = tempfile.TemporaryDirectory(prefix="gepard-vllm-")
-        write_derived(Path(self._folder.name), checkpoint, self.config, shape, max_length)
-        self._core = _engine_core(
-            Path(self._folder.name),
-            dtype=dtype,
-            max_num_seqs=max_streams,
-            max_model_len=max_length,
-            max_num_batched_tokens=max(step_ids, max_streams + 2),
-            num_gpu_blocks_override=cache_blocks,
-            block_size=block_positions,
-            gpu_memory_utilization=device_memory,
-            enforce_eager=is_cpu or not graphs,
-            kv_cache_memory_bytes=_CPU_CACHE_BYTES if is_cpu else None,
-        )
+        budget = max(step_ids, max_streams + 2)
+        with tempfile.TemporaryDirectory(prefix="gepard-vllm-") as folder:
+            write_derived(Path(folder), checkpoint, self.config, shape, max_length)
+            self._core = _engine_core(
+                Path(folder),
+                dtype=dtype,
+                max_num_seqs=max_streams,
+                max_model_len=max_length,
+                max_num_batched_tokens=budget,
+                num_gpu_blocks_override=cache_blocks,
+                block_size=block_positions,
+                gpu_memory_utilization=device_memory,
+                enforce_eager=is_cpu or not graphs,
+                kv_cache_memory_bytes=_CPU_CACHE_BYTES if is_cpu else None,
+            )
         self._scheduler = self._core.scheduler
         self.executor = self._core.model_executor
         self._planner = self._scheduler.planner = Planner(
@@ -112,7 +114,7 @@ class VllmBackend:
             # Block 0 is vLLM's own: padding is written there.
             blocks=range(1, self._scheduler.num_blocks),
             block_size=self._scheduler.block_size,
-            budget=max(step_ids, max_streams + 2),
+            budget=budget,
         )
         self.model_runner = self.executor.driver_worker.worker.model_runner
         self.frames: Tensor = self.model_runner.model.embedding.store
@@ -159,11 +161,10 @@ class VllmBackend:
         return ended + steps if ended else steps
 
     def close(self) -> None:
-        """Free the device and the folder. Nothing else may be called afterwards."""
+        """Free the device. Nothing else may be called afterwards."""
         self._in_flight.clear()
         del self.frames, self.model_runner
         self._core.shutdown()
-        self._folder.cleanup()
 
     @property
     def is_clean(self) -> bool:
@@ -197,9 +198,14 @@ class VllmBackend:
             branches=branches,
             num_given=num_given,
             limit=limit,
-            voice_key=None if request.prefix is None else _digest(request.prefix),
+            voice_key=None if request.prefix is None else self._voice_key(request.prefix),
             voice_length=0 if request.prefix is None else request.prefix.shape[0],
         )
+
+    def _voice_key(self, prefix: Tensor) -> bytes:
+        """What tells one voice from another: the values that the table would hold."""
+        values = prefix.detach().to("cpu", self._dtype).contiguous()
+        return hashlib.sha256(values.view(torch.uint8).numpy().data).digest()
 
     def _check_prompt(self, request: GenerationRequest) -> None:
         config = self.config
@@ -223,12 +229,6 @@ class VllmBackend:
         if len(request.codes) > request.sampling.frame_limit:
             raise ValueError(f"{len(request.codes)} codes for at most {request.sampling.frame_limit} frames")
         return len(request.codes)
-
-
-def _digest(prefix: Tensor) -> bytes:
-    """What tells one voice from another."""
-    values = prefix.detach().to("cpu", torch.float32).contiguous()
-    return hashlib.blake2b(values.numpy().data, digest_size=16).digest()
 
 
 def _engine_core(folder: Path, **arguments: Any) -> Any:  # noqa: ANN401  # vLLM's, by name

@@ -7,7 +7,7 @@ for the formulas.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -75,9 +75,9 @@ class DecodeStep:
         self._cos, self._sin = angles.cos().to(dtype), angles.sin().to(dtype)
         self._attend = ATTENTIONS[attention]
         self._eps = backbone.rms_norm_eps
-        self._parts = (self._embed, self._layer, self._score)
+        self._parts: tuple[Callable[..., Any], ...] = (self._embed, self._layer, self._score)
         if compiled:
-            self._parts = tuple(torch.compile(part, dynamic=False) for part in self._parts)  # type: ignore[assignment]
+            self._parts = tuple(torch.compile(part, dynamic=False) for part in self._parts)
 
     @property
     def bytes_read(self) -> int:

@@ -75,15 +75,8 @@ class DecodeStep:
         self._cos, self._sin = angles.cos().to(dtype), angles.sin().to(dtype)
         self._attend = ATTENTIONS[attention]
         self._eps = backbone.rms_norm_eps
-        self._parts: tuple[Callable[..., Any], ...] = (self._embed, self._layer, self._score)
-        if compiled:
-            self._parts = tuple(torch.compile(part, dynamic=False) for part in self._parts)
-
-    @property
-    def bytes_read(self) -> int:
-        """Weights of the layers and the cache: what a step must read, but for a few per cent."""
-        weights = [tensor for layer in self._layers for tensor in layer]
-        return sum(tensor.numel() * tensor.element_size() for tensor in (*weights, *self.keys, *self.values))
+        parts: list[Callable[..., Any]] = [self._embed, self._layer, self._score]
+        self._parts = [torch.compile(part, dynamic=False) for part in parts] if compiled else parts
 
     def _new_sampler(self, streams: int, context: int) -> FrameSampler:
         slots = SlotTable(streams, self.frames.device)

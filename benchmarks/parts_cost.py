@@ -1,4 +1,4 @@
-"""What a second of speech costs each part: CPU time of gateway, worker and Valkey, and Valkey's memory.
+"""What a second of speech costs each part: CPU time and memory of gateway, worker and Valkey.
 
 `python -m benchmarks.parts_cost`; README.md says what the numbers mean, and `gepard plan` reckons with them.
 """
@@ -48,8 +48,15 @@ def main(concurrency: int, duration: float) -> None:
                         "requests": num_requests,
                         "cpu_ms_per_audio_s": {part: 1000 * seconds / audio_s for part, seconds in used.items()},
                     }
+                peaks = {part: peak_memory_mb(pid) for part, pid in pids.items()}
             memory = unread_reply(redis_url)
-    results = {"concurrency": concurrency, "duration_s": duration, "formats": costs, "valkey_memory": memory}
+    results = {
+        "concurrency": concurrency,
+        "duration_s": duration,
+        "formats": costs,
+        "peak_memory_mb": peaks,
+        "valkey_memory": memory,
+    }
     print(json.dumps(results, indent=2))
     print(f"Written: {write('parts_cost', results)}")
 
@@ -64,6 +71,13 @@ def load(port: int, audio_format: str, concurrency: int, duration_s: float, fold
     if result["summary"]["errors"]:
         raise RuntimeError(f"requests failed: {result['summary']['errors']}")
     return sum(result["streams"]["audio_s"]), result["summary"]["requests"]
+
+
+def peak_memory_mb(pid: int) -> float:
+    """The most memory that a process had at once (Linux)."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) * 1024 / 1e6
 
 
 def unread_reply(redis_url: str) -> dict[str, float]:

@@ -149,11 +149,13 @@ def _redis(wanted: Wanted, figures: Figures) -> Iterator[Line]:
     else:
         share = wanted.streams * figures.redis_cpu_ms.value / 1000
         ceiling = math.floor(1000 * wanted.load / figures.redis_cpu_ms.value)
-        amount = f"1, {share:.0%} of a core" if share <= wanted.load else None
-        limit = f"one carries some {ceiling} streams at {wanted.load:.0%}"
-        source = f"{limit}: {figures.redis_cpu_ms.value:g} ms of CPU a second of audio, {figures.redis_cpu_ms.source}"
+        number = max(1, math.ceil(share / wanted.load))
+        each = "" if number == 1 else ", each with a stack of its own"
         yield Line(
-            "Redis", amount, source if amount else f"{source}; make several stacks, each with a Redis of its own"
+            "Redis",
+            f"{number}{each}",
+            f"{share:.0%} of a core, and one carries some {ceiling} streams at {wanted.load:.0%}: "
+            f"{figures.redis_cpu_ms.value:g} ms of CPU a second of audio, {figures.redis_cpu_ms.source}",
         )
     parts = figures.redis_empty_mb, figures.redis_bytes_per_payload_byte, figures.profile_kb
     empty_mb, overhead, profile_kb = (figure.value for figure in parts)

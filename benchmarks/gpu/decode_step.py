@@ -75,9 +75,8 @@ class DecodeStep:
         self._cos, self._sin = angles.cos().to(dtype), angles.sin().to(dtype)
         self._attend = ATTENTIONS[attention]
         self._eps = backbone.rms_norm_eps
-        self._parts: tuple[Callable[..., Any], ...] = (self._embed, self._layer, self._score)
-        if compiled:
-            self._parts = tuple(torch.compile(part, dynamic=False) for part in self._parts)
+        parts: list[Callable[..., Any]] = [self._embed, self._layer, self._score]
+        self._parts = [torch.compile(part, dynamic=False) for part in parts] if compiled else parts
 
     @property
     def bytes_read(self) -> int:

@@ -78,6 +78,12 @@ class DecodeStep:
         parts: list[Callable[..., Any]] = [self._embed, self._layer, self._score]
         self._parts = [torch.compile(part, dynamic=False) for part in parts] if compiled else parts
 
+    @property
+    def bytes_read(self) -> int:
+        """Weights of the layers and the cache: what a step must read, but for a few per cent."""
+        weights = [tensor for layer in self._layers for tensor in layer]
+        return sum(tensor.numel() * tensor.element_size() for tensor in (*weights, *self.keys, *self.values))
+
     def _new_sampler(self, streams: int, context: int) -> FrameSampler:
         slots = SlotTable(streams, self.frames.device)
         for stream in range(streams):

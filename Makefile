@@ -103,6 +103,8 @@ constraints: setup ## Resolve the exact pins anew
 	@$(BIN)/python -m pip install --quiet uv
 	@$(BIN)/uv pip compile --universal --python-version 3.11 pyproject.toml --extra bench --extra s3 --group test --group check \
 	    --no-annotate --no-header --quiet --upgrade -o constraints.txt
+	@$(BIN)/uv pip compile --python-platform x86_64-manylinux_2_28 --python-version 3.12 pyproject.toml \
+	    --extra gepard --extra vllm --no-annotate --no-header --quiet --upgrade -o deploy/docker/constraints-gpu.txt
 
 clean: ## Remove the virtual environment and caches
 	@rm -rf $(VENV) $(VLLM_VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

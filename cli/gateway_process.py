@@ -7,6 +7,7 @@ import signal
 import click
 import uvicorn
 
+from cli.draining_server import DrainingServer
 from cli.options import PORT, overridden
 from cli.parent import end_with_parent
 from cli.redis_check import require_redis
@@ -14,6 +15,7 @@ from cli.registry import prepare
 from cli.sockets import inherit, listen, url_of
 from cli.version import VERSION
 from gateway.app import build_app
+from gateway.drain import Drain
 from shared.settings import Settings
 from shared.telemetry import configure_logging, get_logger
 
@@ -55,14 +57,15 @@ def gateway(
     has_keys = asyncio.run(prepare(settings))
     sockets = inherit(fds, settings.server, has_keys=has_keys) if fds else listen(settings.server, has_keys=has_keys)
     asyncio.run(require_redis(settings.redis.url))
+    drain = Drain()
     config = uvicorn.Config(
-        build_app(settings, version=VERSION),
+        build_app(settings, version=VERSION, drain=drain),
         log_config=None,
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=round(settings.worker.drain_s),
     )
-    server = uvicorn.Server(config)
+    server = DrainingServer(config, drain, delay_s=settings.server.drain_delay_s)
     for signum in (signal.SIGINT, signal.SIGTERM):
         # At its end uvicorn raises the signal again that ended it: with this the process exits with status 0.
         signal.signal(signum, server.handle_exit)

@@ -21,6 +21,9 @@ _COMMANDS = {
     "download": "cli.download:download",
     "doctor": "cli.doctor:doctor",
     "keys": "cli.keys:keys",
+    "migrate": "cli.migrate:migrate",
+    "check": "cli.check:check",
+    "plan": "cli.plan:plan",
 }
 
 

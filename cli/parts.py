@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 
 from cli.child import Part
 from shared.broker.heartbeat import Fleet, lives_in
+from shared.broker.redis_url import pool_of
 from shared.settings import Settings
 
 _STOP_MARGIN_S = 5.0
@@ -56,7 +57,10 @@ class Probe:
 @contextlib.asynccontextmanager
 async def probe(url: str, redis_url: str) -> AsyncIterator[Probe]:
     """A probe of the gateway at `url` and of the workers in a Redis."""
-    async with httpx.AsyncClient(trust_env=False) as http, Redis.from_url(redis_url) as redis:
+    async with (
+        httpx.AsyncClient(trust_env=False) as http,
+        Redis.from_pool(pool_of(redis_url, max_connections=2)) as redis,
+    ):
         yield Probe(url, http, redis)
 
 
@@ -108,7 +112,7 @@ def gateway_part(
         name="gateway",
         command=[*_gepard(config), "gateway", *_tie(), *(f"--fd={sock.fileno()}" for sock in sockets)],
         ready=ask.gateway_answers,
-        stop_s=settings.worker.drain_s + _STOP_MARGIN_S,
+        stop_s=settings.server.drain_delay_s + settings.worker.drain_s + _STOP_MARGIN_S,
         pass_fds=[sock.fileno() for sock in sockets],
         env=_environment(settings, redis_url),
     )

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,23 @@ _POLL_S = 0.2
 _STATEMENT = "given on the command line"
 
 
-@click.group()
+_OPERATOR_COMMANDS = ("sweep", "owned")
+
+
+class _WithUpkeep(click.Group):
+    """Adds the operator's commands; they are imported when one is asked for, since a client needs no database."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), *_OPERATOR_COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _OPERATOR_COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = getattr(import_module("cli.upkeep"), cmd_name)
+        return command
+
+
+@click.group(cls=_WithUpkeep)
 def voices() -> None:
     """Make, list, hear, share and delete voices."""
 

@@ -12,6 +12,7 @@ from gateway.access import AccessGuard
 from gateway.admission import Admission
 from gateway.consent_routes import CONSENT_ROUTES
 from gateway.docs_page import docs_assets, openapi_config
+from gateway.drain import ConnectionCloser, Drain
 from gateway.errors import handle_error
 from gateway.form import FORM_OVERHEAD_BYTES
 from gateway.health import health, ready, root
@@ -37,11 +38,14 @@ from shared.settings import Settings
 from voices.api_keys import KeyRegistry
 
 
-def build_app(settings: Settings, *, version: str) -> ASGIApp:
+def build_app(settings: Settings, *, version: str, drain: Drain | None = None) -> ASGIApp:
     """The application; it connects to `settings.redis.url` when it starts and watches the workers.
+
+    `drain`: set by whoever stops the server.
 
     The database must have been migrated. Raises SettingsError for a database URL that cannot be used.
     """
+    drain = Drain() if drain is None else drain
     redis = connect(settings.redis.url, max_connections=settings.redis.max_connections)
     fleet = Fleet(redis)
     database = Database(database_url(settings))
@@ -107,6 +111,7 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
         dependencies={
             "speech": Provide(lambda: speech, sync_to_thread=False),
             "fleet": Provide(lambda: fleet, sync_to_thread=False),
+            "drain": Provide(lambda: drain, sync_to_thread=False),
             "uploads": Provide(lambda: uploads, sync_to_thread=False),
             "voices": Provide(lambda: registry.voices, sync_to_thread=False),
             "consents": Provide(lambda: registry.consents, sync_to_thread=False),
@@ -122,4 +127,4 @@ def build_app(settings: Settings, *, version: str) -> ASGIApp:
         logging_config=None,
     )
     complete(app.openapi_schema)
-    return RequestLog(RequestMetrics(AccessGuard(app, keys, settings), metrics))
+    return ConnectionCloser(RequestLog(RequestMetrics(AccessGuard(app, keys, settings), metrics)), drain)

@@ -3,6 +3,7 @@
 from litestar import get
 from litestar.di import NamedDependency
 
+from gateway.drain import Drain
 from gateway.errors import ApiError
 from gateway.schemas import Status
 from shared.broker.heartbeat import Fleet
@@ -15,8 +16,10 @@ async def health() -> Status:
 
 
 @get("/ready", operation_id="ready", tags=["Service"])
-async def ready(fleet: NamedDependency[Fleet]) -> Status:
-    """Say whether a request for speech would be answered: a warm worker beats and takes jobs."""
+async def ready(fleet: NamedDependency[Fleet], drain: NamedDependency[Drain]) -> Status:
+    """Say whether a request for speech would be answered: a warm worker beats and takes jobs, and we stay."""
+    if drain.begun:
+        raise ApiError("model_unavailable", "This gateway is being stopped.")
     if not any(worker.accepting for worker in fleet.workers()):
         raise ApiError("model_unavailable", "No warm worker answers.")
     return Status(status="ready")

@@ -16,6 +16,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.pool import NullPool
 
+from shared.database_tls import split_tls
 from shared.errors import DatabaseError, SettingsError
 from shared.settings import Settings
 
@@ -51,10 +52,8 @@ def database_url(settings: Settings) -> URL:
     if driver == _DRIVERS[SQLITE] and url.database in (None, "", ":memory:"):
         raise SettingsError("database.url: SQLite needs a file, e.g. sqlite:////var/lib/gepard/gepard.db")
     url = url.set(drivername=driver)
-    if "sslmode" in url.query:  # libpq's word, which every provider's URL has; asyncpg calls it ssl
-        query = dict(url.query)
-        query["ssl"] = query.pop("sslmode")
-        url = url.set(query=query)
+    if driver != _DRIVERS[SQLITE]:
+        split_tls(url)  # what is wrong with it is heard now, not at the first connection
     return url
 
 
@@ -75,8 +74,11 @@ class Database:
             }
         elif pooled:
             engine = {"pool_size": _POOL_SIZE, "max_overflow": 0, "pool_timeout": _POOL_WAIT_S}
+        plain, tls = (url, {}) if self._is_sqlite else split_tls(url)
+        if tls:
+            engine["connect_args"] = tls
         self._config = SQLAlchemyAsyncConfig(
-            connection_string=url.render_as_string(hide_password=False),
+            connection_string=plain.render_as_string(hide_password=False),
             engine_config=EngineConfig(**engine),
             session_config=AsyncSessionConfig(expire_on_commit=False),
         )

@@ -1,7 +1,8 @@
 """The configuration: documented defaults, overridden by config.yaml, overridden by environment variables.
 
 Settings are values: the composition root loads them once and passes them down; nothing reads them at import.
-Every value has an environment variable named after its path: `server.port` is GEPARD_SERVER_PORT.
+Every value has an environment variable named after its path: `server.port` is GEPARD_SERVER_PORT. With _FILE at its
+end it names a file that holds the value, as orchestrators hand out secrets: GEPARD_REDIS_URL_FILE.
 """
 
 import difflib
@@ -23,6 +24,8 @@ from shared.formats import FORMATS, AudioFormat
 ENV_PREFIX = "GEPARD_"
 CONFIG_VARIABLE = "GEPARD_CONFIG"
 DEFAULT_MODEL_ALIAS = "default"
+
+_FILE_SUFFIX = "_FILE"
 
 # Kubernetes describes a service named gepard to every pod beside it, in variables named after it.
 _SERVICE_LINK = re.compile(
@@ -46,6 +49,7 @@ class ServerSettings(_Section, frozen=True, kw_only=True):
     host: str = "localhost"
     port: Port = 8000
     allow_remote: bool = False
+    drain_delay_s: Annotated[float, Meta(ge=0, le=300)] = 0.0
 
 
 class RedisSettings(_Section, frozen=True, kw_only=True):
@@ -323,17 +327,33 @@ def _apply_environment(values: dict[str, Any], environ: Mapping[str, str]) -> di
     for variable, raw in environ.items():
         if not variable.startswith(ENV_PREFIX) or variable == CONFIG_VARIABLE:
             continue
-        if variable not in known:
+        value, path = raw, known.get(variable)
+        if path is None and variable.endswith(_FILE_SUFFIX):
+            path = known.get(variable.removesuffix(_FILE_SUFFIX))
+            if path is not None:
+                value = _secret(variable, raw, environ)
+        if path is None:
             if _SERVICE_LINK.match(f"{variable}={raw}"):
                 continue
             raise SettingsError(f"unknown environment variable {variable}{_nearest(variable, known)}")
-        path = known[variable]
         target = values
         for section in path[:-1]:
             target = target.setdefault(section, {})
-        target[path[-1]] = _parse(variable, raw, path)
+        target[path[-1]] = _parse(variable, value, path)
         applied[".".join(path)] = variable
     return applied
+
+
+def _secret(variable: str, path: str, environ: Mapping[str, str]) -> str:
+    """The value in a file, without the line's end. Raises SettingsError, never with what is in it."""
+    plain = variable.removesuffix(_FILE_SUFFIX)
+    if plain in environ:
+        raise SettingsError(f"{plain} and {variable} are both set: keep one")
+    try:
+        return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise SettingsError(f"{variable}: cannot read {path}: {reason}") from error
 
 
 def _parse(variable: str, raw: str, path: tuple[str, ...]) -> Any:  # noqa: ANN401  # msgspec checks it later

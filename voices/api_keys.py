@@ -133,6 +133,11 @@ class KeyRegistry:
             row = await _Keys(session=session).get_one_or_none(ApiKeyRow.hash == key_hash)
             return None if row is None else _api_key(row)
 
+    async def named(self, wanted: str) -> ApiKey:
+        """A key by id, revoked or not, or by a name that only one valid key has. Raises KeyNotFound."""
+        async with self._database.session() as session:
+            return _api_key(await _named(session, wanted))
+
     async def any_configured(self) -> bool:
         """Whether a key was ever made: revoking the last one does not open the door to everyone."""
         async with self._database.session() as session:

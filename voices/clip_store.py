@@ -10,6 +10,7 @@ from typing import Protocol
 from shared.settings import Settings
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_DRAFT = ".{}.tmp"
 
 
 class ClipStore(Protocol):
@@ -28,6 +29,13 @@ class ClipStore(Protocol):
 
     async def delete(self, sha256: str) -> None:
         """Remove a clip, if it is there."""
+        ...
+
+    async def put_before(self, moment: float) -> list[str]:
+        """Names of the clips that were last put before `moment`, in seconds since the epoch.
+
+        Drafts that a killed writer left before it are removed.
+        """
         ...
 
 
@@ -63,6 +71,31 @@ class LocalClipStore:
         path = self._folder / object_name(sha256)
         await asyncio.to_thread(path.unlink, missing_ok=True)
 
+    async def put_before(self, moment: float) -> list[str]:
+        return await asyncio.to_thread(_put_before, self._folder, moment)
+
+
+def name_of(path: str) -> str | None:
+    """The clip that a path within a store holds; None for what is no clip."""
+    name = path.rpartition("/")[2].removesuffix(".flac")
+    return name if _SHA256.fullmatch(name) and path.endswith(object_name(name)) else None
+
+
+def _put_before(folder: Path, moment: float) -> list[str]:
+    found = []
+    for path in folder.glob("??/*"):
+        try:
+            if path.stat().st_mtime >= moment:
+                continue
+            if path.match(_DRAFT.format("*")):
+                path.unlink()
+        except FileNotFoundError:
+            continue  # it was finished, or deleted, meanwhile
+        name = name_of(path.as_posix())
+        if name is not None:
+            found.append(name)
+    return found
+
 
 def _read(path: Path) -> bytes | None:
     try:
@@ -75,7 +108,7 @@ def _write(path: Path, data: bytes) -> None:
     """Write whole or not at all: beside its place, to the disk, then renamed."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Its own name: two writers of one clip do not meet.
-    draft = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    draft = path.with_name(_DRAFT.format(secrets.token_hex(8)))
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(data)

@@ -116,6 +116,22 @@ class VoiceRepository:
             int((await self._session.execute(consents)).scalar_one()),
         )
 
+    async def clips(self) -> set[str]:
+        """The hashes of all clips that voices and consents have."""
+        voices = await self._session.scalars(select(VoiceRow.sha256).distinct())
+        consents = await self._session.scalars(select(ConsentRow.sha256).distinct())
+        return {*voices.all(), *consents.all()}
+
+    async def owned_by(self, owner: Owner) -> list[StoredVoice]:
+        """An owner's own voices, public ones of others left out, by id."""
+        query = select(VoiceRow).where(VoiceRow.owner == owner).order_by(VoiceRow.id)
+        return await self._with_statuses((await self._session.scalars(query)).all())
+
+    async def consents_owned_by(self, owner: Owner) -> list[str]:
+        """The ids of an owner's consents."""
+        query = select(ConsentRow.id).where(ConsentRow.owner == owner).order_by(ConsentRow.id)
+        return list((await self._session.scalars(query)).all())
+
     # --- Consents ----------------------------------------------------------------------------------------
 
     async def add_consent(self, row: ConsentRow) -> StoredConsent:

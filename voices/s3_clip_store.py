@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from shared.errors import SettingsError
 from shared.settings import ClipsSettings
-from voices.clip_store import object_name
+from voices.clip_store import name_of, object_name
 
 try:
     from obstore.exceptions import BaseError, NotFoundError
@@ -55,6 +55,16 @@ class S3ClipStore:
                 await self._store.delete_async(name)
             except (NotFoundError, FileNotFoundError):
                 return
+
+    async def put_before(self, moment: float) -> list[str]:
+        found = []
+        async with _translated():
+            async for batch in self._store.list():
+                for entry in batch:
+                    name = name_of(entry["path"])
+                    if name is not None and entry["last_modified"].timestamp() < moment:
+                        found.append(name)
+        return found
 
 
 @asynccontextmanager

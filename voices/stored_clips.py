@@ -1,8 +1,11 @@
 """Clips that rows of the registry point at: kept while one does, gone with the last one.
 
 A clip is written in the transaction that adds its row, and removed in one that has seen no row; both hold the
-clip's lock. A process killed in between leaves at most a file without a row, never a row without its file.
+clip's lock. A process killed in between leaves at most a file without a row, never a row without its file;
+`sweep` removes such files.
 """
+
+import time
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -23,7 +26,8 @@ def clip_lock(sha256: str) -> str:
 class StoredClips:
     """The clip store, with what is derived from clips in Redis. Methods raise ClipStoreError."""
 
-    def __init__(self, database: Database, store: ClipStore, cache: ProfileCache) -> None:
+    def __init__(self, database: Database, store: ClipStore, cache: ProfileCache | None) -> None:
+        """`cache` None: without Redis, where nothing of a clip then lives."""
         self._database = database
         self._store = store
         self._cache = cache
@@ -51,18 +55,35 @@ class StoredClips:
 
     async def check(self) -> None:
         """Raises RedisError when `release` could not remove what is in Redis."""
-        await self._cache.ping()
+        if self._cache is not None:
+            await self._cache.ping()
 
     async def release(self, sha256: str) -> None:
         """Remove what no row needs any more: the file, the clip and its profiles in Redis."""
         async with self._database.session() as session:
             await self._release(session, sha256)
 
+    async def sweep(self, *, older_than_s: float) -> int:
+        """Remove the clips that no row needs, unless they were put within `older_than_s`; returns how many.
+
+        Safe while gateways run: each is looked at once more under its lock.
+        """
+        try:
+            names = await self._store.put_before(time.time() - older_than_s)
+        except OSError as error:
+            raise _unusable(error) from error
+        async with self._database.session() as session:
+            needed = await VoiceRepository(session).clips()
+        orphans = [name for name in names if name not in needed]
+        for name in orphans:
+            await self.release(name)
+        return len(orphans)
+
     async def _release(self, session: AsyncSession, sha256: str) -> None:
         rows = VoiceRepository(session)
         await rows.lock(clip_lock(sha256))
         num_voices, num_consents = await rows.num_uses(sha256)
-        if not num_voices:
+        if not num_voices and self._cache is not None:
             await self._cache.drop(sha256)
         if not num_voices and not num_consents:
             try:

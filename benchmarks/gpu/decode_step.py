@@ -7,7 +7,7 @@ for the formulas.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -45,8 +45,8 @@ class _Layer(NamedTuple):
 class DecodeStep:
     """The step of `streams` streams, each with `context` positions of which this step computes the last.
 
-    tokens: [streams] int64, the frames to read, then those drawn. logits: [streams, sum of heads + 1]. cache:
-    [layers, 2, streams, kv heads, context, head_dim]. All at fixed addresses.
+    tokens: [streams] int64, the frames to read, then those drawn. logits: [streams, sum of heads + 1]. keys, values:
+    of each layer [streams, kv heads, context, head_dim]. All at fixed addresses.
     """
 
     def __init__(
@@ -56,8 +56,12 @@ class DecodeStep:
         device, dtype = model.device, model.backbone.embed_tokens.weight.dtype
         self._model = model
         self._layers = [_joined(cast("DecoderLayer", layer)) for layer in model.backbone.layers]
-        shape = (len(self._layers), 2, streams, backbone.num_key_value_heads, context, backbone.head_dim)
-        self.cache = torch.zeros(shape, dtype=dtype, device=device).normal_()
+        shape = (streams, backbone.num_key_value_heads, context, backbone.head_dim)
+        # Tensors of their own, written by index: so the compiler writes in place. Of one cache, or written by a slice,
+        # it makes copies that cost several times the step.
+        self.keys = [torch.randn(shape, dtype=dtype, device=device) for _ in self._layers]
+        self.values = [torch.randn(shape, dtype=dtype, device=device) for _ in self._layers]
+        self._last = torch.tensor([context - 1], device=device)
         self.frames = torch.zeros(
             (streams * _LANE_ROWS, len(model.config.head_sizes)), dtype=torch.uint8, device=device
         )
@@ -71,9 +75,14 @@ class DecodeStep:
         self._cos, self._sin = angles.cos().to(dtype), angles.sin().to(dtype)
         self._attend = ATTENTIONS[attention]
         self._eps = backbone.rms_norm_eps
-        self._parts = (self._embed, self._layer, self._score)
-        if compiled:
-            self._parts = tuple(torch.compile(part, dynamic=False) for part in self._parts)  # type: ignore[assignment]
+        parts: list[Callable[..., Any]] = [self._embed, self._layer, self._score]
+        self._parts = [torch.compile(part, dynamic=False) for part in parts] if compiled else parts
+
+    @property
+    def bytes_read(self) -> int:
+        """Weights of the layers and the cache: what a step must read, but for a few per cent."""
+        weights = [tensor for layer in self._layers for tensor in layer]
+        return sum(tensor.numel() * tensor.element_size() for tensor in (*weights, *self.keys, *self.values))
 
     def _new_sampler(self, streams: int, context: int) -> FrameSampler:
         slots = SlotTable(streams, self.frames.device)
@@ -104,8 +113,8 @@ class DecodeStep:
         embed, layer, score = self._parts
         x = embed(self.tokens)
         delta = torch.zeros_like(x)
-        for weights, cache in zip(self._layers, self.cache, strict=True):
-            x, delta = layer(x, delta, cache, weights)
+        for weights, keys, values in zip(self._layers, self.keys, self.values, strict=True):
+            x, delta = layer(x, delta, keys, values, weights)
         self.logits.copy_(score(x, delta))
         self.sample()
 
@@ -116,9 +125,9 @@ class DecodeStep:
     def _embed(self, tokens: Tensor) -> Tensor:
         return self._model.frame_embedding(self.frames[tokens - FRAME0].to(torch.int32))
 
-    def _layer(self, x: Tensor, delta: Tensor, cache: Tensor, weights: _Layer) -> tuple[Tensor, Tensor]:
+    def _layer(self, x: Tensor, delta: Tensor, keys: Tensor, values: Tensor, weights: _Layer) -> tuple[Tensor, Tensor]:
         """The layer before leaves its own last sum, x + delta, to this one, where it meets the norm."""
-        streams, kv_heads, _, head_dim = cache[0].shape
+        streams, kv_heads, _, head_dim = keys.shape
         x = x + delta
         query_gate, key, value = functional.linear(self._norm(x, weights.input_norm), weights.qkv).split(
             [weights.qkv.shape[0] - 2 * kv_heads * head_dim, kv_heads * head_dim, kv_heads * head_dim], dim=-1
@@ -126,10 +135,10 @@ class DecodeStep:
         query, gate = query_gate.view(streams, -1, 2 * head_dim).chunk(2, dim=-1)
         query = rotate(self._norm(query, weights.query_norm), self._cos, self._sin)
         key = rotate(self._norm(key.view(streams, kv_heads, head_dim), weights.key_norm), self._cos, self._sin)
-        cache[0, :, :, -1] = key
-        cache[1, :, :, -1] = value.view(streams, kv_heads, head_dim)
+        keys[:, :, self._last] = key[:, :, None]
+        values[:, :, self._last] = value.view(streams, kv_heads, 1, head_dim)
         # Head a reads key-value head a // group: the heads of a group are its rows.
-        attended = self._attend(query.reshape(streams, kv_heads, -1, head_dim), cache[0], cache[1])
+        attended = self._attend(query.reshape(streams, kv_heads, -1, head_dim), keys, values)
         gated = attended.reshape(streams, -1) * torch.sigmoid(gate).flatten(1)
         x = x + functional.linear(gated, weights.output)
         first, second = functional.linear(self._norm(x, weights.post_norm), weights.gate_up).chunk(2, dim=-1)

@@ -41,7 +41,8 @@ def measure_floor(
     """Step time by number of streams, with the faster kind of attention; and what the sampler takes of it.
 
     sampler_us is one launch of the fused sampler, sampler_torch_us the same draw by torch operations (its noise
-    given, no stop test), each as a mean of `launches` in one graph.
+    given, no stop test), each as a mean of `launches` in one graph. read_gb_per_s: weights and cache by step time;
+    far below the memory's speed with many streams, it tells that the step does needless work.
     """
     device = model.device
     rows: list[dict[str, float | str]] = []
@@ -58,6 +59,7 @@ def measure_floor(
                 "attention": attention,
                 "frames_per_s": number / step_ms * 1e3,
                 "times_real_time": number / step_ms * 1e3 / model.config.codec.frame_rate_hz,
+                "read_gb_per_s": step.bytes_read / step_ms / 1e6,
                 "sampler_us": _per_launch_us(step.sample, launches, repeats, device),
                 "sampler_torch_us": _per_launch_us(_torch_sampler(step, model), launches, repeats, device),
             }

@@ -5,9 +5,8 @@ from typing import Any
 
 import msgspec
 from arq.connections import ArqRedis
-from redis.asyncio import BlockingConnectionPool
 
-_POOL_WAIT_S = 20.0
+from shared.broker.redis_url import pool_of
 
 
 def _encode_foreign(value: object) -> str:
@@ -24,9 +23,7 @@ def connect(url: str, *, max_connections: int) -> ArqRedis:
 
     Blocking reads hold a connection each: beyond the bound a caller waits for one.
     """
-    pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
-        url, max_connections=max_connections, timeout=_POOL_WAIT_S
-    )
+    pool = pool_of(url, max_connections=max_connections)
     return ArqRedis(pool, job_serializer=_encoder.encode, job_deserializer=_decoder.decode)
 
 

@@ -5,6 +5,7 @@ The same picture serves the model list, readiness, admission and the watch over 
 
 import asyncio
 import os
+import re
 import socket
 import time
 import uuid
@@ -34,6 +35,11 @@ def new_worker_id() -> WorkerId:
 def lives_in(worker: WorkerId, pid: int) -> bool:
     """Whether a worker is that process of this machine."""
     return worker.startswith(_process(pid))
+
+
+def lives_here(worker: WorkerId) -> bool:
+    """Whether a worker is a process of this machine, or of this container."""
+    return re.fullmatch(rf"{re.escape(socket.gethostname())}-\d+-[0-9a-f]{{6}}", worker) is not None
 
 
 def _process(pid: int) -> str:

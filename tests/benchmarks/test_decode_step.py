@@ -30,7 +30,9 @@ def test_the_step_gives_the_logits_of_the_plain_model(model: Any, attention: Any
     with torch.inference_mode():
         for stream in range(3):
             branch = decoder.prefill([(7 * stream + place) % 380 for place in range(CONTEXT - 1)], None, 1)
-            step.cache[:, :, stream, :, :-1] = branch.cache.entries[:, :, :, : CONTEXT - 1]
+            for layer, (keys, values) in enumerate(branch.cache.entries[..., : CONTEXT - 1, :]):
+                step.keys[layer][stream, :, :-1] = keys
+                step.values[layer][stream, :, :-1] = values
             codes = torch.tensor([[(stream + head) % 6 for head in range(32)]], device=model.device)
             step.frames[step.tokens[stream] - FRAME0] = codes[0].to(torch.uint8)
             decoder.feed([(branch, codes)])

@@ -23,7 +23,7 @@ def test_without_a_url_it_is_a_file_in_the_data_folder():
         "postgresql": ("postgresql://u:p@h/d", "postgresql+asyncpg://u:p@h/d"),
         "the short name that hosting services use": ("postgres://u:p@h:5/d", "postgresql+asyncpg://u:p@h:5/d"),
         "another driver": ("postgresql+psycopg://u:p@h/d", "postgresql+asyncpg://u:p@h/d"),
-        "libpq's name for TLS": ("postgres://u@h/d?sslmode=require", "postgresql+asyncpg://u@h/d?ssl=require"),
+        "libpq's name for TLS": ("postgres://u@h/d?sslmode=require", "postgresql+asyncpg://u@h/d?sslmode=require"),
         "sqlite": ("sqlite:////tmp/a.db", "sqlite+aiosqlite:////tmp/a.db"),
     }.values(),
 )

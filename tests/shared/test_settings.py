@@ -21,6 +21,7 @@ VARIABLES: dict[str, tuple[str, Any]] = {
     "GEPARD_SERVER_HOST": ("::", "::"),
     "GEPARD_SERVER_PORT": ("9000", 9000),
     "GEPARD_SERVER_ALLOW_REMOTE": ("true", True),
+    "GEPARD_SERVER_DRAIN_DELAY_S": ("5", 5.0),
     "GEPARD_REDIS_URL": ("redis://redis:6379/0", "redis://redis:6379/0"),
     "GEPARD_REDIS_MAX_CONNECTIONS": ("99", 99),
     "GEPARD_REDIS_WARM_CONNECTIONS": ("3", 3),
@@ -174,7 +175,7 @@ def test_an_empty_file_is_the_defaults(text: str, config: Path):
         pytest.param("model_aliases: [a]", "model_aliases: expected `object`, got `array`", id="mapping"),
         pytest.param("default_voice: no", "default_voice: expected `str`, got `bool`", id="YAML's no"),
         pytest.param("server:", "server is a section with keys of its own (host, port", id="section without keys"),
-        pytest.param("server: 8000", "(host, port, allow_remote), got 8000", id="section as a number"),
+        pytest.param("server: 8000", "(host, port, allow_remote, drain_delay_s), got 8000", id="section as a number"),
         pytest.param("limits: [1]", "limits is a section", id="section as a list"),
         pytest.param("- a", "expected keys and values at the top, got list", id="list"),
         pytest.param("just words", "expected keys and values at the top, got str", id="words"),
@@ -241,3 +242,32 @@ def test_the_data_folder_is_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert Settings(data_dir="data").data_path() == tmp_path / "data"
     assert Settings(data_dir="~/speech").data_path() == tmp_path / "home" / "speech"
     assert Settings().data_path().is_absolute()
+
+
+# --- Values in files, as orchestrators hand out secrets ------------------------------------------------------
+
+
+def test_a_variable_with_file_at_its_end_names_a_file_with_the_value(tmp_path):
+    (tmp_path / "url").write_text("redis://:pass word@h\n")
+    (tmp_path / "port").write_text("9000\n")
+    environ = {"GEPARD_REDIS_URL_FILE": str(tmp_path / "url"), "GEPARD_SERVER_PORT_FILE": str(tmp_path / "port")}
+    settings = load_settings(environ=environ)
+    assert settings.redis.url == "redis://:pass word@h"
+    assert settings.server.port == 9000
+
+
+def test_a_value_and_a_file_for_it_are_too_much(tmp_path):
+    environ = {"GEPARD_REDIS_URL_FILE": str(tmp_path), "GEPARD_REDIS_URL": "redis://h"}
+    with pytest.raises(SettingsError, match="GEPARD_REDIS_URL and GEPARD_REDIS_URL_FILE are both set"):
+        load_settings(environ=environ)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(SettingsError, match=r"GEPARD_REDIS_URL_FILE: cannot read .*nowhere: No such file"):
+        load_settings(environ={"GEPARD_REDIS_URL_FILE": str(tmp_path / "nowhere")})
+
+
+def test_a_bad_value_in_a_file_is_named_by_its_variable(tmp_path):
+    (tmp_path / "port").write_text("secret")
+    with pytest.raises(SettingsError, match="GEPARD_SERVER_PORT_FILE: expected `int`"):
+        load_settings(environ={"GEPARD_SERVER_PORT_FILE": str(tmp_path / "port")})

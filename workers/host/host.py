@@ -25,7 +25,7 @@ _CHUNK_S = 0.001
 _CPU_STEP_FRAMES = 16
 """Of the codec at once: on a CPU a frame takes long, whatever goes with it, and others would wait."""
 
-_CPU_TIMEOUT_S, _CUDA_TIMEOUT_S = 120.0, 15.0
+_CPU_TIMEOUT_S, _CUDA_TIMEOUT_S = 120.0, 30.0
 
 _WARM_UP_FRAMES = 4
 

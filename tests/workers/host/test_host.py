@@ -217,7 +217,7 @@ async def test_an_unexpected_fault_of_a_profile_is_not_the_clips(host, monkeypat
 
 
 async def test_a_host_that_hangs_in_a_step_is_ended(tmp_path):
-    host = ThreadHost(tmp_path, step_timeout_s=0.4)
+    host = ThreadHost(tmp_path, step_timeout_s=1.5)
     release = []
     step = host.model.backend.step
 
@@ -231,7 +231,7 @@ async def test_a_host_that_hangs_in_a_step_is_ended(tmp_path):
         assert await spoken(one, asking(frames=2))
         host.model.backend.step = hang
         going = asyncio.create_task(spoken(one, asking()))
-        await eventually(lambda: host.failure is not None)
+        await eventually(lambda: host.failure is not None, within_s=20)
         release.append(True)
         with pytest.raises(EngineLost):
             await going

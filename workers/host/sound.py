@@ -116,7 +116,9 @@ class _OnCuda:
         with torch.cuda.stream(self._stream):
             buffer.began.record()
             pcm = _integers(self._codec.decode_rows(frames, rows, slots))
-            codes = frames[torch.tensor(rows, device=self._device)]
+            # From page-locked memory: any other copy to the device would wait for the codec.
+            index = torch.tensor(rows).pin_memory().to(self._device, non_blocking=True)
+            codes = frames[index]
             to_pcm = buffer.pcm[: pcm.numel()].view(pcm.shape)
             to_codes = buffer.codes[: codes.numel()].view(codes.shape)
             to_pcm.copy_(pcm, non_blocking=True)

@@ -54,10 +54,12 @@ $(VENV)/.gepard: $(VENV)/.product
 	@touch $@
 
 # torchvision and its like come as CUDA builds, and vLLM cannot be imported beside them without CUDA.
-$(VLLM_VENV)/.vllm: tests/vllm-requirements.txt
+$(VLLM_VENV)/.vllm: tests/vllm-requirements.txt pyproject.toml constraints.txt
 	@echo "Setting up $(VLLM_VENV) (once) ..."
 	@test -x $(VLLM_VENV)/bin/python || $(PYTHON) -m venv $(VLLM_VENV)
 	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/vllm-requirements.txt
+	@grep -v '^numpy==' constraints.txt > $(VLLM_VENV)/constraints.txt  # vLLM wants an older one
+	@$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c $(VLLM_VENV)/constraints.txt -e .
 	@$(VLLM_VENV)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 

@@ -27,14 +27,14 @@ class _Crowd:
 
     def disturb(self) -> None:
         """Abort some, running and waiting, and fill up with others."""
-        while len(self._backend) < self._streams:
+        while self._backend.num_streams < self._streams:
             self._alive.append(self._backend.add(self._request()))
         count = min(self._choice.randint(0, _PER_STEP), self._aborts - self.num_aborted, len(self._alive))
         for _ in range(count):
             # Those that have ended meanwhile are among them: aborting them must do nothing.
-            before = len(self._backend)
+            before = self._backend.num_streams
             self._backend.remove(self._alive.pop(self._choice.randrange(len(self._alive))))
-            self.num_aborted += before - len(self._backend)
+            self.num_aborted += before - self._backend.num_streams
 
     def leave(self) -> None:
         """Abort all."""

@@ -39,8 +39,9 @@ class Backend(Protocol):
         """
         ...
 
-    def __len__(self) -> int:
-        """Streams running."""
+    @property
+    def num_streams(self) -> int:
+        """Streams running. No `__len__`: a backend without streams would be false."""
         ...
 
     def add(self, request: GenerationRequest) -> StreamId:

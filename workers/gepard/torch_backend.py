@@ -25,7 +25,8 @@ class TorchBackend:
     def frames(self) -> Tensor:
         return self._frames
 
-    def __len__(self) -> int:
+    @property
+    def num_streams(self) -> int:
         return len(self._generator)
 
     def add(self, request: GenerationRequest) -> StreamId:

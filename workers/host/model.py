@@ -145,8 +145,7 @@ def load_model(options: HostOptions) -> LoadedModel:
         device=device,
         device_name=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         backend_name=options.backend,
-        # Not `vllm or ...`: a backend without streams is false.
-        backend=vllm if vllm is not None else _torch_backend(options, checkpoint, device, capacity=capacity),
+        backend=vllm or _torch_backend(options, checkpoint, device, capacity=capacity),
         codec=open_codec(archive, capacity, device=device),
         maker=maker,
         starters={name: maker.prefix(profile) for name, profile in profiles.items()},

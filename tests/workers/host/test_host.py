@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="needs PyTorch: make test-gepard")
 
 from shared.contracts import Sampling
 from shared.errors import EngineError, EngineLost
-from tests.support.hosted import ThreadHost
+from tests.support.hosted import BACKEND, ThreadHost
 from tests.support.synthesis import request
 from tests.support.tiny_gepard import CHECKPOINT, clip_of
 from tests.support.waiting import eventually
@@ -79,6 +79,10 @@ def codes_of(chunks):
     return b"".join(chunk.resume for chunk in chunks)
 
 
+def test_the_model_is_stepped_by_the_backend_that_was_asked_for(host):
+    assert type(host.model.backend).__name__ == {"torch": "TorchBackend", "vllm": "VllmBackend"}[BACKEND]
+
+
 async def test_two_workers_share_a_host_and_its_capacity(host):
     async with worker(host) as one, worker(host) as two:
         assert one.info == two.info
@@ -96,7 +100,7 @@ async def test_a_worker_that_dies_frees_its_streams_and_disturbs_no_other(host):
     async with worker(host) as one:
         going = asyncio.create_task(spoken(one, asking(frames=40)))
         with raw(host) as sock:
-            sock.sendall(wire.packed(*(speak(number, frames=2000) for number in range(3))))
+            sock.sendall(wire.packed(*(speak(number, frames=800) for number in range(3))))
             await eventually(lambda: host.steps.num_streams >= 3)
         await eventually(lambda: host.steps.num_streams <= 1)
         assert sum(chunk.frames for chunk in await going) == 40
@@ -108,7 +112,7 @@ def test_a_stream_that_is_left_is_gone_before_the_next_step(host):
     from workers.host.loop import HostStream  # noqa: PLC0415 - after torch is known to be there
     from workers.host.requests import generation_of  # noqa: PLC0415
 
-    generation, _ = generation_of(speak(1, frames=2000), host.model)
+    generation, _ = generation_of(speak(1, frames=800), host.model)
     stream = HostStream(Nobody(), 1, generation)
     host.steps.begin(stream)
     while not host.steps.num_streams:
@@ -137,7 +141,7 @@ class Nobody:
         b"\xff" * 64,
         b"\0\0\0\0",
         b"\3\0\0\0\xc1\xc1\xc1",
-        bytes(wire.packed(speak(1, frames=2000), speak(1))),
+        bytes(wire.packed(speak(1, frames=800), speak(1))),
     ],
     ids=["http", "ones", "empty", "msgpack", "twice"],
 )

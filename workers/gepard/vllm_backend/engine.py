@@ -121,7 +121,8 @@ class VllmBackend:
         self._ended: list[FrameStep] = []
         self._next_id = 0
 
-    def __len__(self) -> int:
+    @property
+    def num_streams(self) -> int:
         return len(self._planner) + len(self._ended)
 
     def add(self, request: GenerationRequest) -> StreamId:
@@ -130,7 +131,7 @@ class VllmBackend:
         A prefix on the CPU costs nothing; one on the device is waited for. Raises EngineError when
         `max_streams` streams are there, ValueError for a request that does not fit the model or the engine.
         """
-        if len(self) >= self.max_streams:
+        if self.num_streams >= self.max_streams:
             raise EngineError(f"all {self.max_streams} streams are in use")
         stream = self._stream(request)
         self._planner.check(stream)

@@ -9,7 +9,7 @@ def drain(backend: Any) -> tuple[dict[int, list[list[int]]], dict[int, str]]:
     """Run to the end of all streams: codes and ends by stream."""
     frames: dict[int, list[list[int]]] = {}
     ends: dict[int, str] = {}
-    while len(backend):
+    while backend.num_streams:
         for step in backend.step():
             if step.row is not None:
                 frames.setdefault(step.stream, []).append(backend.frames[step.row].tolist())

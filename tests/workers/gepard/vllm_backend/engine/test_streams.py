@@ -106,17 +106,17 @@ def test_a_removed_stream_is_gone_at_once_and_the_others_go_on(backend: Any, req
             backend.remove(dropped[number])
             later = backend.add(request_of("Another in its place", None, seed=number, **knobs))
             dropped.append(later)
-    assert len(backend) == 4
+    assert backend.num_streams == 4
     for stream in dropped:
         backend.remove(stream)
-    assert len(backend) == 1
+    assert backend.num_streams == 1
     assert codes + drain(backend)[0][kept] == alone
 
 
 def test_a_stream_removed_before_its_first_step_leaves_nothing(backend: Any, request_of: Any) -> None:
     backend.remove(backend.add(request_of(max_frames=9)))
     backend.remove(backend.add(request_of(max_frames=1, codes=torch.zeros((1, 32), dtype=torch.int64))))
-    assert len(backend) == 0
+    assert backend.num_streams == 0
     assert backend.step() == []
 
 
@@ -161,7 +161,7 @@ def test_a_request_that_does_not_fit_is_refused(backend: Any, request_of: Any, c
     base = request_of(max_frames=10)
     with pytest.raises(ValueError, match=r"codes|prefix|prompt|frames"):
         backend.add(replace(base, **change))
-    assert len(backend) == 0
+    assert backend.num_streams == 0
 
 
 def test_rows_are_not_written_again_for_64_frames(backend: Any, request_of: Any) -> None:
@@ -169,7 +169,7 @@ def test_rows_are_not_written_again_for_64_frames(backend: Any, request_of: Any)
     kept: list[tuple[int, list[int]]] = []
     for seed in range(5):
         stream = backend.add(request_of(seed=seed, temperature=3.0, max_frames=20, stop_threshold=1.0))
-        while len(backend):
+        while backend.num_streams:
             for step in backend.step():
                 if step.row is not None:
                     assert step.stream == stream

@@ -59,7 +59,8 @@ class FreeBackend:
     def frames(self) -> Tensor:
         return self._frames
 
-    def __len__(self) -> int:
+    @property
+    def num_streams(self) -> int:
         return len(self._left)
 
     def add(self, request: GenerationRequest) -> StreamId:

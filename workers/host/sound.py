@@ -89,7 +89,8 @@ class _Buffer:
         self.pcm = torch.empty(max_frames * SAMPLES_PER_FRAME, dtype=torch.int16, pin_memory=True)
         self.codes = torch.empty(max_frames * CODES_PER_FRAME, dtype=torch.uint8, pin_memory=True)
         self.began = torch.cuda.Event(enable_timing=True)
-        self.ended = torch.cuda.Event(enable_timing=True)
+        # Sleeping, not spinning: a thread that asks the driver all the time slows down the one that launches.
+        self.ended = torch.cuda.Event(enable_timing=True, blocking=True)
 
 
 class _OnCuda:

@@ -8,6 +8,7 @@ stops costs one row of one step more, whose frame nobody hears.
 import hashlib
 import random
 import tempfile
+import threading
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,8 @@ class VllmBackend:
         )
         self.model_runner = self._core.model_executor.driver_worker.worker.model_runner
         self.frames: Tensor = self.model_runner.model.embedding.store
+        self._has_streams = not is_cpu
+        self._thread = threading.get_ident()
         self._in_flight: deque[tuple[Any, Any]] = deque()
         self._ended: list[FrameStep] = []
         self._next_id = 0
@@ -151,6 +154,7 @@ class VllmBackend:
 
     def step(self) -> list[FrameStep]:
         """Queue a step for all streams and tell what the one before gave; empty for the first of a stream."""
+        self._enter_stream()
         ended, self._ended = self._ended, []
         was_launched = self._launch()
         if not self._in_flight or (was_launched and len(self._in_flight) == 1):
@@ -169,6 +173,16 @@ class VllmBackend:
     def is_clean(self) -> bool:
         """Whether no stream holds anything, as of the last step: rows, slots, lanes, cache blocks or voices."""
         return self._planner.is_clean and not self.model_runner.model_state.num_rows
+
+    def _enter_stream(self) -> None:
+        """Make vLLM's CUDA stream the current one of the calling thread.
+
+        vLLM has kept the stream of the thread that made it and orders its copies after that one; each thread has
+        a current stream of its own. What the caller queues afterwards comes after the step, too.
+        """
+        if self._has_streams and self._thread != threading.get_ident():
+            self._thread = threading.get_ident()
+            torch.cuda.set_stream(self.model_runner.main_stream)
 
     def _launch(self) -> bool:
         """Queue the next step on the device; False when no row can advance.

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from shared.settings import LogSettings
+from shared.telemetry import configure_logging
 from tests.support.gepard import Gepard
 
 
@@ -38,3 +40,10 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Gepard]]:
     yield begin
     for process in started:
         process.clean()
+
+
+@pytest.fixture(autouse=True)
+def logs_stay_as_they_were() -> Iterator[None]:
+    """Commands that run in this process set logging up for themselves."""
+    yield
+    configure_logging(LogSettings(level="info", format="json"), process="test")

@@ -6,14 +6,27 @@ import os
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from tests.support.tiny_gepard import CHECKPOINT, CODEC, write_starters
 from workers.engines.gepard import GepardEngine
+from workers.engines.hibari import HibariEngine
 
 BACKEND = os.environ.get("TEST_BACKEND", "torch")
 """`vllm` where the suites of the host and the engine shall run over that; see `make test-vllm`."""
+
+
+def _rendered(cache: Path) -> Path:
+    """Clips of the embedded presets, as `gepard host` makes them where the operator has none."""
+    from workers.engines.gepard_starters import rendered_starters  # noqa: PLC0415  # imports torch
+
+    # In a thread: the caller may be on an event loop.
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(
+            asyncio.run, rendered_starters(HibariEngine(num_threads=1), cache / "starter-clips")
+        ).result()
 
 
 class ThreadHost:
@@ -36,7 +49,10 @@ class ThreadHost:
             "capacity": 16,
             "num_workers": num_workers,
         }
-        self.model = load_model(HostOptions(**{**values, **options}))
+        values |= options
+        if values["starter_clips"] is None:
+            values |= {"starter_clips": _rendered(values["cache"]), "own_clips": False}
+        self.model = load_model(HostOptions(**values))
         # Short enough for a socket, wherever the tests' folders are.
         self._socket_folder = tempfile.TemporaryDirectory(prefix="gepard-", ignore_cleanup_errors=True)
         self.path = Path(self._socket_folder.name) / "host.sock"

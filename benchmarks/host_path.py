@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from shared.contracts import EngineInfo, Sampling, TextBudget
-from workers.gepard.backend import FrameStep
+from workers.gepard.backend import KEPT_FRAMES, FrameStep
 from workers.gepard.generate import GenerationRequest, StreamId
 from workers.host.client import HostClient
 from workers.host.host import EngineHost
@@ -42,7 +42,6 @@ from workers.nanocodec.config import CODES_PER_FRAME, SAMPLE_RATE_HZ, SAMPLES_PE
 _Results: TypeAlias = "multiprocessing.queues.Queue[tuple[int, float]]"
 
 _FRAMES = 400
-_ROWS_KEPT = 65
 
 
 class FreeBackend:
@@ -50,7 +49,7 @@ class FreeBackend:
 
     def __init__(self, max_streams: int) -> None:
         self.max_streams = max_streams
-        self._frames = torch.zeros((max_streams * _ROWS_KEPT, CODES_PER_FRAME), dtype=torch.uint8)
+        self._frames = torch.zeros((max_streams * (KEPT_FRAMES + 1), CODES_PER_FRAME), dtype=torch.uint8)
         self._left: dict[StreamId, int] = {}
         self._next = 0
         self._row = 0

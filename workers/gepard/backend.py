@@ -10,6 +10,9 @@ from torch import Tensor
 
 from workers.gepard.generate import FinishReason, GenerationRequest, StreamId
 
+KEPT_FRAMES = 64
+"""Further frames of every stream that a backend makes, at the least, before it writes a row again."""
+
 
 class FrameStep(NamedTuple):
     """What one step gave one stream: a frame, the end, or both.
@@ -35,7 +38,7 @@ class Backend(Protocol):
         """Codes [rows, C] uint8 on the backend's device, at a fixed address.
 
         Written before `step` returns, as seen by work that the calling thread queues on the device
-        afterwards; a row is used again at the earliest after 64 further frames of every stream.
+        afterwards; a row is used again at the earliest after KEPT_FRAMES further frames of every stream.
         """
         ...
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from shared.errors import EngineError
+from workers.gepard.config import GepardConfig
 from workers.gepard.decoding import Branch, Decoder
 from workers.gepard.frames import check_codes
 from workers.gepard.heads import stop_probabilities
@@ -50,6 +51,21 @@ class GenerationRequest:
     seed: int
     sampling: SamplingParams
     codes: Tensor | None = None
+
+
+def check_request(request: GenerationRequest, config: GepardConfig, *, max_prompt_ids: int = MAX_PROMPT_IDS) -> None:
+    """Raises ValueError for a request that does not fit the model, whatever steps it."""
+    backbone = config.backbone_config
+    if not 0 < len(request.prompt_ids) <= max_prompt_ids:
+        raise ValueError(f"a prompt has 1 to {max_prompt_ids} ids, got {len(request.prompt_ids)}")
+    if not 0 <= min(request.prompt_ids) <= max(request.prompt_ids) < backbone.vocab_size:
+        raise ValueError(f"prompt ids outside the vocabulary of {backbone.vocab_size}")
+    if request.prefix is not None and request.prefix.shape[1:] != (backbone.hidden_size,):
+        raise ValueError(f"a prefix is [K, {backbone.hidden_size}], got {list(request.prefix.shape)}")
+    if request.codes is not None:
+        check_codes(request.codes, config.head_sizes)
+        if len(request.codes) > request.sampling.frame_limit:
+            raise ValueError(f"{len(request.codes)} codes for at most {request.sampling.frame_limit} frames")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +129,7 @@ class FrameGenerator:
         """
         if len(self._streams) >= self.max_streams:
             raise EngineError(f"all {self.max_streams} streams are in use")
-        self._check_prompt(request)
+        check_request(request, self._model.config)
         given = self._given_codes(request)
         frames = given.new_zeros((request.sampling.frame_limit, given.shape[1]))
         frames[: given.shape[0]] = given
@@ -149,22 +165,10 @@ class FrameGenerator:
                 self.remove(step.stream)
         return steps
 
-    def _check_prompt(self, request: GenerationRequest) -> None:
-        backbone = self._model.config.backbone_config
-        if not 0 < len(request.prompt_ids) <= MAX_PROMPT_IDS:
-            raise ValueError(f"a prompt has 1 to {MAX_PROMPT_IDS} ids, got {len(request.prompt_ids)}")
-        if not 0 <= min(request.prompt_ids) <= max(request.prompt_ids) < backbone.vocab_size:
-            raise ValueError(f"prompt ids outside the vocabulary of {backbone.vocab_size}")
-        if request.prefix is not None and request.prefix.shape[1:] != (backbone.hidden_size,):
-            raise ValueError(f"a prefix is [K, {backbone.hidden_size}], got {list(request.prefix.shape)}")
-
     def _given_codes(self, request: GenerationRequest) -> Tensor:
         head_sizes = self._model.config.head_sizes
         if request.codes is None:
             return torch.zeros((0, len(head_sizes)), dtype=torch.int64, device=self._model.device)
-        check_codes(request.codes, head_sizes)
-        if len(request.codes) > request.sampling.frame_limit:
-            raise ValueError(f"{len(request.codes)} codes for at most {request.sampling.frame_limit} frames")
         return request.codes.to(self._model.device, torch.int64)
 
     def _read(self) -> None:

@@ -3,11 +3,8 @@
 import torch
 from torch import Tensor
 
-from workers.gepard.backend import FrameStep
+from workers.gepard.backend import KEPT_FRAMES, FrameStep
 from workers.gepard.generate import FrameGenerator, GenerationRequest, StreamId
-
-_KEPT_FRAMES = 64
-"""What workers.gepard.backend.Backend promises to keep of every stream."""
 
 
 class TorchBackend:
@@ -17,7 +14,7 @@ class TorchBackend:
         self.max_streams = generator.max_streams
         self._generator = generator
         # One frame more than is kept: the newest.
-        num_rows = (_KEPT_FRAMES + 1) * generator.max_streams
+        num_rows = (KEPT_FRAMES + 1) * generator.max_streams
         self._frames = torch.zeros((num_rows, num_channels), dtype=torch.uint8, device=device)
         self._next_row = 0
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import assert_never
 
 import torch
+from msgspec.structs import replace
 
 from shared.clip import Clip
 from shared.contracts import HostFigures
@@ -76,12 +77,9 @@ class HostServer:
     def figures(self) -> HostFigures:
         """How the host is now."""
         steps = self.steps
-        return HostFigures(
-            host=self._figures.host,
-            backend=self._figures.backend,
-            device=self._figures.device,
+        return replace(
+            self._figures,
             streams=steps.num_streams,
-            capacity=self._figures.capacity,
             step_ms=steps.step_ms,
             codec_ms=steps.codec_ms,
             waiting_frames=steps.num_waiting_frames,

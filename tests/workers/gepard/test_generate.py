@@ -9,6 +9,7 @@ from shared.errors import EngineError
 
 torch = pytest.importorskip("torch", reason="PyTorch is absent; `make test-gepard` installs it")
 
+from tests.support import refused_requests
 from workers.gepard.generate import FrameGenerator, GenerationRequest
 from workers.gepard.sampling import SamplingParams
 
@@ -251,31 +252,7 @@ def test_streams_beyond_the_bound_are_refused(checkpoint: Any, request_of: Any) 
         generator.add(request_of())
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"codes": torch.full((2, 32), 7)},
-        {"codes": torch.zeros((2, 8), dtype=torch.int64)},
-        {"prefix": torch.zeros((8, 32))},
-        {"prefix": torch.zeros(64)},
-        {"codes": torch.zeros((3, 32), dtype=torch.int64), "sampling": SamplingParams(max_frames=2)},
-        {"prompt_ids": []},
-        {"prompt_ids": [387] * 2049},
-        {"prompt_ids": [387, 448]},
-        {"prompt_ids": [-1, 387]},
-    ],
-    ids=[
-        "codes",
-        "packed codes",
-        "prefix width",
-        "prefix axes",
-        "more codes than frames",
-        "no prompt",
-        "long prompt",
-        "id beyond the vocabulary",
-        "negative id",
-    ],
-)
+@pytest.mark.parametrize("change", refused_requests.CHANGES)
 def test_a_request_that_does_not_fit_is_refused(checkpoint: Any, change: dict[str, Any]) -> None:
     fields = {
         "prompt_ids": [390, 391, 387],

@@ -11,28 +11,9 @@ import numpy as np
 import pytest
 
 from tests.support.codec_archive import CODEC_DATA, index_pickle
+from tests.support.released_codec import RELEASED
 from workers.nanocodec.archive import PARTS, read_archive
-from workers.nanocodec.config import CodecConfig, HifiGanConfig
 from workers.nanocodec.layout import part_tensors, quantizer_tensors
-
-_RELEASED = CodecConfig(
-    decoder=HifiGanConfig(
-        base_channels=864,
-        rates=(8, 8, 4, 2, 2),
-        in_kernel=7,
-        out_kernel=3,
-        residual_kernels=(3, 7, 11),
-        dilations=(1, 3, 5),
-    ),
-    encoder=HifiGanConfig(
-        base_channels=24,
-        rates=(2, 2, 4, 8, 8),
-        in_kernel=7,
-        out_kernel=7,
-        residual_kernels=(3, 7, 11),
-        dilations=(1, 3, 5),
-    ),
-)
 
 
 def _write(path, data):
@@ -45,7 +26,7 @@ def test_the_layout_is_that_of_the_released_codec():
     expected = {name: (tuple(entry["shape"]), entry["dtype"]) for name, entry in manifest.items()}
     specs = quantizer_tensors()
     for part in PARTS:
-        specs |= part_tensors(_RELEASED, part)
+        specs |= part_tensors(RELEASED, part)
     assert {name: (spec.shape, spec.dtype) for name, spec in specs.items()} == expected
 
 

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="needs PyTorch: make test-gepard")
 pytest.importorskip("triton", reason="needs Triton: make test-gepard")
 
 from tests.support.fused_codec import small_archive
-from workers.nanocodec.config import HifiGanConfig
+from tests.support.released_codec import RELEASED
 from workers.nanocodec.decoder import CodecDecoder
 from workers.nanocodec.fused.plan import FRAMES_PER_STEP, UnsupportedCodec, make_arena, make_plan
 from workers.nanocodec.fused.precision import choose_precision, measure_range
@@ -17,14 +17,7 @@ from workers.nanocodec.fused.weights import columns_of, depth_of
 from workers.nanocodec.open_codec import open_codec
 from workers.nanocodec.streaming import StreamingDecoder
 
-_RELEASED = HifiGanConfig(
-    base_channels=864,
-    rates=(8, 8, 4, 2, 2),
-    in_kernel=7,
-    out_kernel=3,
-    residual_kernels=(3, 7, 11),
-    dilations=(1, 3, 5),
-)
+_DECODER = RELEASED.decoder
 
 
 def _pasts(plan):
@@ -37,7 +30,7 @@ def _pasts(plan):
 
 
 def test_a_stream_of_the_released_codec_carries_what_the_plain_decoder_carries_in_less_than_half_a_megabyte():
-    plan = make_plan(_RELEASED)
+    plan = make_plan(_DECODER)
     pasts = list(_pasts(plan))
     assert len(pasts) == 97
     true_channels = [32, *[c for stage in plan.stages for c in (2 * stage.channels, *[stage.channels] * 18)], 27]
@@ -46,7 +39,7 @@ def test_a_stream_of_the_released_codec_carries_what_the_plain_decoder_carries_i
 
 
 def test_pasts_fill_a_row_without_overlap_and_the_short_ones_come_first():
-    plan = make_plan(_RELEASED)
+    plan = make_plan(_DECODER)
     pasts = sorted(_pasts(plan), key=lambda past: past.offset)
     ends = [past.offset + past.size for past in pasts]
     assert [past.offset for past in pasts] == [0, *ends[:-1]]
@@ -57,7 +50,7 @@ def test_pasts_fill_a_row_without_overlap_and_the_short_ones_come_first():
 
 @pytest.mark.parametrize("num_slots", [1, 24, 512, 1000])
 def test_the_memory_of_a_step_does_not_grow_with_the_slots(num_slots):
-    plan = make_plan(_RELEASED)
+    plan = make_plan(_DECODER)
     arena = make_arena(plan, num_slots)
     assert arena.ends == (num_slots + 1) * plan.state_size
     assert arena.max_frames <= 1024
@@ -69,7 +62,7 @@ def test_the_memory_of_a_step_does_not_grow_with_the_slots(num_slots):
 
 def test_more_slots_than_offsets_reach_are_refused():
     with pytest.raises(ValueError, match="num_slots is too large"):
-        make_arena(make_plan(_RELEASED), 20_000)
+        make_arena(make_plan(_DECODER), 20_000)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +70,7 @@ def test_more_slots_than_offsets_reach_are_refused():
 )
 def test_an_archive_that_the_kernels_do_not_know_is_refused(change):
     with pytest.raises(UnsupportedCodec):
-        make_plan(replace(_RELEASED, **change))
+        make_plan(replace(_DECODER, **change))
 
 
 @pytest.mark.parametrize("width", [32, 64, 96, 128, 160, 224, 448, 864])

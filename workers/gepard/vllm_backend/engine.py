@@ -21,8 +21,7 @@ from workers.gepard.backbone import RopeFreqDtype
 from workers.gepard.backend import FrameStep
 from workers.gepard.checkpoint import TORCH_DTYPES, WEIGHTS_FILE, check_tensors
 from workers.gepard.config import Dtype, read_config
-from workers.gepard.frames import check_codes
-from workers.gepard.generate import MAX_PROMPT_IDS, GenerationRequest, StreamId
+from workers.gepard.generate import MAX_PROMPT_IDS, GenerationRequest, StreamId, check_request
 from workers.gepard.layout import MAX_FRAMES, unconditional_ids
 from workers.gepard.safetensors_file import SafetensorsFile
 from workers.gepard.vllm_backend.compat import installed_distribution, prepare_process
@@ -200,8 +199,8 @@ class VllmBackend:
 
     def _stream(self, request: GenerationRequest) -> Stream:
         """Check a request and say what rows it needs. Raises ValueError."""
-        self._check_prompt(request)
-        num_given = self._num_given(request)
+        self._check(request)
+        num_given = 0 if request.codes is None else len(request.codes)
         limit = request.sampling.frame_limit
         name = StreamId(self._next_id)
         branches = [Branch(name=str(name), text_ids=request.prompt_ids, samples=limit - num_given)]
@@ -224,28 +223,13 @@ class VllmBackend:
         values = prefix.detach().to("cpu", self._dtype).contiguous()
         return hashlib.sha256(values.view(torch.uint8).numpy().data).digest()
 
-    def _check_prompt(self, request: GenerationRequest) -> None:
-        config = self.config
-        vocab_size, hidden = config.backbone_config.vocab_size, config.backbone_config.hidden_size
-        if not 0 < len(request.prompt_ids) <= self._max_prompt_ids:
-            raise ValueError(f"a prompt has 1 to {self._max_prompt_ids} ids, got {len(request.prompt_ids)}")
-        if not 0 <= min(request.prompt_ids) <= max(request.prompt_ids) < vocab_size:
-            raise ValueError(f"prompt ids outside the vocabulary of {vocab_size}")
+    def _check(self, request: GenerationRequest) -> None:
+        check_request(request, self.config, max_prompt_ids=self._max_prompt_ids)
         longest = self._planner.space.voice_length
-        if request.prefix is not None and (
-            request.prefix.shape[1:] != (hidden,) or not 0 < request.prefix.shape[0] <= longest
-        ):
-            raise ValueError(f"a prefix is [1..{longest}, {hidden}], got {list(request.prefix.shape)}")
+        if request.prefix is not None and not 0 < request.prefix.shape[0] <= longest:
+            raise ValueError(f"a prefix has 1 to {longest} vectors, got {request.prefix.shape[0]}")
         if request.sampling.frame_limit > self._max_frames:
             raise ValueError(f"{request.sampling.frame_limit} frames for an engine of at most {self._max_frames}")
-
-    def _num_given(self, request: GenerationRequest) -> int:
-        if request.codes is None:
-            return 0
-        check_codes(request.codes, self.config.head_sizes)
-        if len(request.codes) > request.sampling.frame_limit:
-            raise ValueError(f"{len(request.codes)} codes for at most {request.sampling.frame_limit} frames")
-        return len(request.codes)
 
 
 def _engine_core(folder: Path, **arguments: Any) -> Any:  # noqa: ANN401  # vLLM's, by name

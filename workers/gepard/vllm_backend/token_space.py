@@ -6,11 +6,10 @@ frame store where the frame's codes are; the model's embedding reads all three k
 
 from dataclasses import dataclass
 
+from workers.gepard.backend import KEPT_FRAMES
+
 STOP = 0
 """The sampled id that ends a stream. It is a text id, hence never a frame's."""
-
-ROWS_KEPT = 64
-"""Frames of a lane that are written before a row is written again, at the least (backend.Backend.frames)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +33,7 @@ class TokenSpace:
     @property
     def lane_rows(self) -> int:
         """Rows of one lane."""
-        return self.max_frames + ROWS_KEPT
+        return self.max_frames + KEPT_FRAMES
 
     @property
     def rows(self) -> int:

@@ -4,9 +4,10 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is absent; `make test-gepard` installs it")
 
+from workers.gepard.backend import KEPT_FRAMES
 from workers.gepard.generate import StreamId
 from workers.gepard.vllm_backend.planner import Branch, Plan, Planner, Stream
-from workers.gepard.vllm_backend.token_space import ROWS_KEPT, STOP, TokenSpace
+from workers.gepard.vllm_backend.token_space import STOP, TokenSpace
 from workers.gepard.vllm_backend.voices import VoiceRows
 
 SPACE = TokenSpace(vocab_size=100, voices=6, voice_length=8, lanes=4, max_frames=50)
@@ -169,7 +170,7 @@ def test_lanes_keep_the_last_frames_of_the_stream_before() -> None:
         lane = written.setdefault(item.lane, [])
         for frame in range(item.limit):
             row = SPACE.row(item.lane, item.frame_start, frame)
-            assert row not in lane[-ROWS_KEPT:]
+            assert row not in lane[-KEPT_FRAMES:]
             lane.append(row)
         engine.tell([str(number)] * item.limit, [[SPACE.first_frame]] * item.limit)
     assert engine.is_clean
